@@ -1,0 +1,93 @@
+"""Boundary value problems, solved by networks that Feynman–Kac labels guide.
+
+Names load on first use (PEP 562), so `import fkpinn` and `fkpinn --help` do not pay for jax.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fkpinn._solve import Solution as Solution
+    from fkpinn._solve import solve as solve
+    from fkpinn.domain import AbstractDomain as AbstractDomain
+    from fkpinn.domain import Ball as Ball
+    from fkpinn.domain import Box as Box
+    from fkpinn.domain import HalfSpace as HalfSpace
+    from fkpinn.domain import Interval as Interval
+    from fkpinn.domain import Polygon as Polygon
+    from fkpinn.domain import RegularPolygon as RegularPolygon
+    from fkpinn.evaluate import Errors as Errors
+    from fkpinn.evaluate import errors as errors
+    from fkpinn.labels import Labels as Labels
+    from fkpinn.labels import estimate_labels as estimate_labels
+    from fkpinn.problem import Dirichlet as Dirichlet
+    from fkpinn.problem import Neumann as Neumann
+    from fkpinn.problem import Problem as Problem
+    from fkpinn.problem import Robin as Robin
+    from fkpinn.problem import backward_kolmogorov as backward_kolmogorov
+    from fkpinn.problem import catalogue as catalogue
+    from fkpinn.problem import committor as committor
+    from fkpinn.problem import heat as heat
+    from fkpinn.problem import manufactured as manufactured
+    from fkpinn.problem import mean_exit_time as mean_exit_time
+    from fkpinn.problem import poisson as poisson
+    from fkpinn.problem import schrodinger as schrodinger
+    from fkpinn.reference import ExactReference as ExactReference
+    from fkpinn.reference import FEMReference as FEMReference
+    from fkpinn.reference import find_reference as find_reference
+    from fkpinn.sampling import sample_boundary as sample_boundary
+    from fkpinn.sampling import sample_interior as sample_interior
+    from fkpinn.sampling import sobol_interior as sobol_interior
+
+    __version__: str
+
+_EXPORTS: dict[str, str] = {
+    "AbstractDomain": "fkpinn.domain",
+    "Ball": "fkpinn.domain",
+    "Box": "fkpinn.domain",
+    "HalfSpace": "fkpinn.domain",
+    "Interval": "fkpinn.domain",
+    "Polygon": "fkpinn.domain",
+    "RegularPolygon": "fkpinn.domain",
+    "Dirichlet": "fkpinn.problem",
+    "Neumann": "fkpinn.problem",
+    "Problem": "fkpinn.problem",
+    "Robin": "fkpinn.problem",
+    "backward_kolmogorov": "fkpinn.problem",
+    "catalogue": "fkpinn.problem",
+    "committor": "fkpinn.problem",
+    "heat": "fkpinn.problem",
+    "manufactured": "fkpinn.problem",
+    "mean_exit_time": "fkpinn.problem",
+    "poisson": "fkpinn.problem",
+    "schrodinger": "fkpinn.problem",
+    "sample_boundary": "fkpinn.sampling",
+    "sample_interior": "fkpinn.sampling",
+    "sobol_interior": "fkpinn.sampling",
+    "ExactReference": "fkpinn.reference",
+    "FEMReference": "fkpinn.reference",
+    "find_reference": "fkpinn.reference",
+    "Labels": "fkpinn.labels",
+    "estimate_labels": "fkpinn.labels",
+    "Errors": "fkpinn.evaluate",
+    "errors": "fkpinn.evaluate",
+    "Solution": "fkpinn._solve",
+    "solve": "fkpinn._solve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value = version("fkpinn")
+    elif name in _EXPORTS:
+        value = getattr(import_module(_EXPORTS[name]), name)
+    else:
+        raise AttributeError(f"module 'fkpinn' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS, "__version__"})

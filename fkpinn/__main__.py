@@ -1,0 +1,5 @@
+import sys
+
+from fkpinn.cli import main
+
+sys.exit(main())

@@ -1,0 +1,18 @@
+"""Array shapes that recur in signatures.
+
+Sizes: `n` points, `d` space, `m` noise, `k` paths, `p` parameters; `z` is the length of
+a point of the problem, `d` for elliptic problems and `1 + d` (time first) for parabolic.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from jaxtyping import Array, Float
+
+Scalar: TypeAlias = Float[Array, ""]
+Point: TypeAlias = Float[Array, " d"]
+SpaceTimePoint: TypeAlias = Float[Array, " z"]
+Points: TypeAlias = Float[Array, "n z"]
+Vector: TypeAlias = Float[Array, " d"]
+Matrix: TypeAlias = Float[Array, "d m"]
+ScalarField: TypeAlias = Callable[[SpaceTimePoint], Scalar]

@@ -1,0 +1,1 @@
+from fkpinn.cli._main import main as main

@@ -1,0 +1,73 @@
+"""The command `fkpinn`: which subcommands there are, and what its exit codes mean."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import tyro
+
+from fkpinn.cli._problems import Problems
+from fkpinn.cli._reference import Reference
+from fkpinn.cli._solve import Solve
+
+_DESCRIPTION = """\
+Solve boundary value problems with networks that Feynman-Kac labels guide.
+
+Start with `fkpinn problems`, then `fkpinn solve met --preset quick --out runs/demo`.
+`fkpinn COMMAND --help` tells more about a command, `fkpinn --version` the version.
+"""
+
+_COMMANDS = {"problems": Problems, "solve": Solve, "reference": Reference}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the arguments after the program's name; those of this process by default.
+
+    Returns:
+        The exit code: 0 done, 1 failed while computing, 2 bad input, 130 interrupted.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    if argv == ["--version"]:
+        from fkpinn import __version__
+
+        print(f"fkpinn {__version__}")
+        return 0
+    command = tyro.extras.subcommand_cli_from_dict(
+        _COMMANDS,
+        prog="fkpinn",
+        description=_DESCRIPTION,
+        args=argv,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    return _guard(command.run, debug=command.debug or bool(os.environ.get("FKPINN_DEBUG")))
+
+
+def _guard(run: Callable[[], None], *, debug: bool) -> int:
+    """Turn what `run` raises into an exit code and one message; `debug` lets it through."""
+    try:
+        run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, `head` say, had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, OSError, ImportError) as error:
+        if debug:
+            raise
+        return _fail(error, code=2)
+    except RuntimeError as error:  # found out under jit: unfinished paths, divergence
+        if debug:
+            raise
+        return _fail(error, code=1)
+    return 0
+
+
+def _fail(error: Exception, *, code: int) -> int:
+    message = str(error).strip() or type(error).__name__
+    print(f"fkpinn: {message}\n(FKPINN_DEBUG=1 or --debug shows the traceback)", file=sys.stderr)
+    return code

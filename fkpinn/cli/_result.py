@@ -1,0 +1,51 @@
+"""A result of `fkpinn solve`, as a table in the terminal."""
+
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+_ERRORS = {
+    "l2_rel": "relative L2 error",
+    "l2_abs": "absolute L2 error",
+    "h1_rel": "relative H1 error",
+    "h1_abs": "absolute H1 error",
+    "linf": "largest error",
+}
+
+
+def print_result(result: dict[str, Any]) -> None:
+    """Print errors, certificate, seconds and files of one run."""
+    title = f"{result['problem']}, {result['method']}, {result['preset']}, seed {result['seed']}"
+    table = Table(
+        title=title, box=box.SIMPLE, show_header=False, pad_edge=False, title_justify="left"
+    )
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in _rows(result):
+        table.add_row(label, text)
+    Console().print(table)
+
+
+def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    errors = result.get("errors")
+    rows = (
+        [(label, f"{errors[key]:.3e}") for key, label in _ERRORS.items() if key in errors]
+        if errors
+        else [("errors", "no reference solution to compare with")]
+    )
+    certificate = result.get("certificate")
+    if certificate:
+        low, high = certificate["ci_low"], certificate["ci_high"]
+        text = f"{certificate['l2_rel']:.3e}, between {low:.3e} and {high:.3e}"
+        rows.append(("certified relative L2", text))
+    seconds = ", ".join(
+        f"{phase} {t:.1f}" for phase, t in result["seconds"].items() if t is not None
+    )
+    rows += [("seconds", seconds), ("device", str(result["device"]))]
+    rows += [("figure", str(path)) for path in result.get("figures") or ()]
+    if result.get("report"):
+        rows.append(("report", str(result["report"])))
+    rows.append(("run folder", str(result["out"])))
+    return rows

@@ -1,0 +1,139 @@
+"""Balls in any dimension."""
+
+import math
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import Point, Scalar, Vector
+from ._base import (
+    AbstractDomain,
+    BoundaryDraw,
+    Circle,
+    InteriorDraw,
+    Segment,
+    Window,
+    finite_array,
+    frozen,
+    length,
+    like,
+    name_parts,
+    unit,
+)
+
+
+class Ball(AbstractDomain):
+    """The ball of the given center and radius; its boundary is one part.
+
+    Args:
+        center: the center, a sequence of `d` numbers.
+        radius: the radius, positive.
+        name: the name of the boundary.
+    """
+
+    center: tuple[float, ...] = eqx.field(static=True)
+    radius: float = eqx.field(static=True)
+    parts: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, center, radius, *, name="outer"):
+        self.center = frozen(finite_array("Ball(center=...)", center, (None,)))
+        self.radius = frozen(finite_array("Ball(radius=...)", radius, ()))
+        if not self.center:
+            raise ValueError("`Ball(center=...)` must have at least one coordinate; got none.")
+        if self.radius <= 0:
+            raise ValueError(f"`Ball(radius=...)` must be positive; got {radius}.")
+        self.parts, _ = name_parts("Ball", name, 1, "a ball has one part")
+
+    @property
+    def dim(self) -> int:
+        """Dimension of space."""
+        return len(self.center)
+
+    @property
+    def n_interior_coords(self) -> int:
+        """Coordinates of the unit cube that `interior_map` takes."""
+        return self.dim if self.dim <= 2 else self.dim + 1
+
+    @property
+    def n_boundary_coords(self) -> int:
+        """Coordinates of the unit cube that `boundary_map` takes."""
+        return 1 if self.dim <= 2 else self.dim
+
+    def signed_distance(self, x: Point) -> Scalar:
+        """Distance to the sphere, negative inside."""
+        return length(x - like(x, self.center)) - self.radius
+
+    def normal(self, x: Point) -> Vector:
+        """Radial direction; the first axis at the center."""
+        first_axis = jnp.zeros_like(x).at[0].set(1.0)
+        return unit(x - like(x, self.center), first_axis)
+
+    def project(self, x: Point) -> Point:
+        """Nearest point of the sphere."""
+        return like(x, self.center) + self.radius * self.normal(x)
+
+    def part_distance(self, x: Point) -> Float[Array, " parts"]:
+        """Distance to the sphere."""
+        return jnp.abs(self.signed_distance(x))[None]
+
+    def bounding_box(self) -> Window:
+        """The circumscribed cube."""
+        center = np.asarray(self.center)
+        return center - self.radius, center + self.radius
+
+    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+        """The ball itself."""
+        return np.asarray(self.center), self.radius
+
+    def volume(self) -> float:
+        """Volume of the ball."""
+        d = self.dim
+        return math.pi ** (d / 2) / math.gamma(d / 2 + 1) * self.radius**d
+
+    def areas(self) -> dict[str, float]:
+        """Area of the sphere."""
+        return {self.parts[0]: self.dim * self.volume() / self.radius}
+
+    def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
+        """Radius from the last coordinate, direction from the others."""
+        r = self.radius * u[-1] ** (1.0 / self.dim) if self.dim > 1 else None
+        if r is None:  # an interval: one coordinate is both
+            point = like(u, self.center) + self.radius * (2.0 * u - 1.0)
+        else:
+            point = like(u, self.center) + r * self._direction(u[:-1])
+        return InteriorDraw(point, jnp.array(True))
+
+    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
+        """A uniform direction."""
+        n = self._direction(u)
+        point = like(u, self.center) + self.radius * n
+        return BoundaryDraw(point, n, jnp.array(0), jnp.array(True))
+
+    def proposal_volume(self) -> float:
+        """Nothing is rejected: the volume."""
+        return self.volume()
+
+    def proposal_area(self) -> float:
+        """Nothing is rejected: the area."""
+        return self.areas()[self.parts[0]]
+
+    def within(self, window: Window) -> "Ball":
+        """A ball is bounded anyway."""
+        return self
+
+    def outline(self) -> tuple[Segment | Circle, ...]:
+        """One circle."""
+        return (Circle(np.asarray(self.center), self.radius, self.parts[0]),)
+
+    def _direction(self, u: Float[Array, " q"]) -> Vector:
+        if self.dim == 1:
+            return jnp.where(u < 0.5, -jnp.ones_like(u), jnp.ones_like(u))
+        if self.dim == 2:
+            angle = 2.0 * math.pi * u[0]
+            return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        tiny = float(jnp.finfo(u.dtype).eps)
+        normal = jsp.ndtri(jnp.clip(u, tiny, 1.0 - tiny))
+        return unit(normal, jnp.zeros_like(normal).at[0].set(1.0))

@@ -1,0 +1,242 @@
+"""What every domain can do."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from .._types import Point, Scalar, Vector
+
+Window = tuple[np.ndarray, np.ndarray]  # an axis-aligned box: lower and upper corner
+
+
+class InteriorDraw(NamedTuple):
+    """A candidate point of the interior; `keep` is False where it must be drawn again."""
+
+    point: Point
+    keep: Bool[Array, ""]
+
+
+class BoundaryDraw(NamedTuple):
+    """A candidate point of the boundary, its outward normal and the index of its part."""
+
+    point: Point
+    normal: Vector
+    part: Int[Array, ""]
+    keep: Bool[Array, ""]
+
+
+class Segment(NamedTuple):
+    """A straight piece of the outline of a two-dimensional shape."""
+
+    start: np.ndarray
+    end: np.ndarray
+    part: str
+
+
+class Circle(NamedTuple):
+    """A full circle in the outline of a two-dimensional shape."""
+
+    center: np.ndarray
+    radius: float
+    part: str
+
+
+class AbstractDomain(eqx.Module):
+    r"""An open set $D$, described by its signed distance.
+
+    A domain has named boundary parts; equal names in a combination are one part. Points are
+    drawn by mapping the unit cube to the set (`interior_map`, `boundary_map`), so that random
+    points, low-discrepancy points and volumes share one formula. Numbers that describe the
+    shape are static (they may be used in Python control flow and are constants to the
+    compiler), kept in double precision and cast to the precision of the point.
+    """
+
+    dim: eqx.AbstractVar[int]
+    parts: eqx.AbstractVar[tuple[str, ...]]
+    n_interior_coords: eqx.AbstractVar[int]
+    n_boundary_coords: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def signed_distance(self, x: Point) -> Scalar:
+        r"""Distance from `x` to $\partial D$, negative inside; never an overestimate."""
+
+    @abc.abstractmethod
+    def normal(self, x: Point) -> Vector:
+        """Outward unit normal at the boundary point nearest to `x`."""
+
+    @abc.abstractmethod
+    def project(self, x: Point) -> Point:
+        """The boundary point nearest to `x` (a near one, next to corners of combinations)."""
+
+    @abc.abstractmethod
+    def part_distance(self, x: Point) -> Float[Array, " parts"]:
+        """Distance from `x` to each boundary part; never an overestimate."""
+
+    @abc.abstractmethod
+    def bounding_box(self) -> Window:
+        """Lower and upper corner of an axis-aligned box that contains the set."""
+
+    @abc.abstractmethod
+    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+        """Center and radius of a ball that contains the set."""
+
+    @abc.abstractmethod
+    def volume(self) -> float:
+        """Volume of the set (length in 1-D, area in 2-D)."""
+
+    @abc.abstractmethod
+    def areas(self) -> dict[str, float]:
+        """Surface area of each part (a count of points in 1-D, a length in 2-D)."""
+
+    @abc.abstractmethod
+    def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
+        """Map the unit cube to the set; kept points are uniform if `u` is."""
+
+    @abc.abstractmethod
+    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
+        """Map the unit cube to the boundary; kept points are uniform if `u` is."""
+
+    @abc.abstractmethod
+    def proposal_volume(self) -> float:
+        """Volume the interior map spreads its points over, those not kept included."""
+
+    @abc.abstractmethod
+    def proposal_area(self) -> float:
+        """Area the boundary map spreads its points over, those not kept included."""
+
+    @abc.abstractmethod
+    def within(self, window: Window) -> "AbstractDomain":
+        """The same set, told that only what lies in `window` is ever looked at."""
+
+    @abc.abstractmethod
+    def outline(self) -> tuple[Segment | Circle, ...]:
+        """Curves that together contain the boundary of a two-dimensional set."""
+
+    def contains(self, x: Point) -> Bool[Array, ""]:
+        """Whether `x` lies in the open set."""
+        return self.signed_distance(x) < 0
+
+    def part_at(self, x: Point) -> Int[Array, ""]:
+        """Index in `parts` of the boundary part nearest to `x`."""
+        return jnp.argmin(self.part_distance(x))
+
+    def is_bounded(self) -> bool:
+        """Whether the bounding box is finite."""
+        lower, upper = self.bounding_box()
+        return bool(np.all(np.isfinite(lower)) and np.all(np.isfinite(upper)))
+
+    def diameter(self) -> float:
+        """Diagonal of the bounding box."""
+        lower, upper = self.bounding_box()
+        return float(np.linalg.norm(upper - lower))
+
+    def __or__(self, other: Any) -> "AbstractDomain":
+        from ._csg import Union
+
+        if not isinstance(other, AbstractDomain):
+            return NotImplemented
+        return Union(self, other)
+
+    def __and__(self, other: Any) -> "AbstractDomain":
+        from ._csg import Intersection
+
+        if not isinstance(other, AbstractDomain):
+            return NotImplemented
+        return Intersection(self, other)
+
+    def __sub__(self, other: Any) -> "AbstractDomain":
+        from ._csg import Difference
+
+        if not isinstance(other, AbstractDomain):
+            return NotImplemented
+        return Difference(self, other)
+
+
+def ball_around(window: Window) -> tuple[np.ndarray, float]:
+    """Center and radius of the ball through the corners of a box."""
+    lower, upper = window
+    if not np.all(np.isfinite([lower, upper])):
+        return np.zeros_like(lower), float("inf")
+    return 0.5 * (lower + upper), 0.5 * float(np.linalg.norm(upper - lower))
+
+
+def like(x: Array, value) -> Array:
+    """`value` as an array in the precision of `x`."""
+    return jnp.asarray(np.asarray(value), x.dtype)
+
+
+def length(v: Float[Array, " d"]) -> Scalar:
+    """Euclidean norm whose gradient at zero is zero instead of NaN."""
+    return safe_sqrt(jnp.sum(v**2))
+
+
+def safe_sqrt(s: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Square root whose gradient at zero is zero instead of infinite."""
+    return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)
+
+
+def unit(v: Vector, fallback: Vector) -> Vector:
+    """`v` scaled to length one; `fallback` where `v` is zero."""
+    r = length(v)
+    return jnp.where(r > 0, v / jnp.where(r > 0, r, 1.0), fallback)
+
+
+def pick(u: Scalar, cumulative: Float[Array, " c"]) -> tuple[Int[Array, ""], Scalar]:
+    """Choose a cell by `u`, and rescale `u` inside it, so that one coordinate serves twice."""
+    last = cumulative.shape[0] - 1
+    index = jnp.minimum(jnp.searchsorted(cumulative, u, side="right"), last)
+    start = jnp.where(index > 0, cumulative[jnp.maximum(index - 1, 0)], 0.0)
+    return index, jnp.clip((u - start) / (cumulative[index] - start), 0.0, 1.0)
+
+
+def grouped_min(values: Float[Array, " f"], groups: tuple[int, ...]) -> Float[Array, " parts"]:
+    """Smallest value of each group; `groups` says which group each value belongs to."""
+    index = np.asarray(groups)
+    return jnp.stack([jnp.min(values[np.flatnonzero(index == g)]) for g in range(max(groups) + 1)])
+
+
+def name_parts(owner: str, name, count: int, order: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Turn `name` (one for all faces, or one a face) into part names and a group for each face."""
+    if isinstance(name, str):
+        names = (name,) * count
+    elif isinstance(name, (tuple, list)) and all(isinstance(part, str) for part in name):
+        names = tuple(name)
+    else:
+        raise TypeError(
+            f"`{owner}(name=...)` must be a string or a sequence of strings; got {name!r}. "
+            f"Try `name='outer'`."
+        )
+    if len(names) != count:
+        raise ValueError(
+            f"`{owner}(name=...)` must be one name or {count} names ({order}); got {len(names)}."
+        )
+    if not all(names):
+        raise ValueError(f"`{owner}(name=...)` must not hold an empty name; got {name!r}.")
+    parts = tuple(dict.fromkeys(names))
+    return parts, tuple(parts.index(part) for part in names)
+
+
+def frozen(numbers: Any) -> Any:
+    """An array as nested tuples of floats: hashable, so it can be a static field."""
+    return tuple(frozen(row) for row in numbers) if np.ndim(numbers) else float(numbers)
+
+
+def finite_array(argument: str, value, shape: tuple[int | None, ...]) -> np.ndarray:
+    """`value` as a double-precision array of the given shape (None: any size), all finite."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{argument}` must be real numbers; got {value!r}.") from error
+    fits = array.ndim == len(shape) and all(
+        want is None or want == got for want, got in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+        raise ValueError(f"`{argument}` must have shape {wanted}; got shape {array.shape}.")
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"`{argument}` must be finite; got {value!r}.")
+    return array

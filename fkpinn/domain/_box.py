@@ -1,0 +1,194 @@
+"""Boxes in any dimension; an interval is a box in one."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import Point, Scalar, Vector
+from ._base import (
+    AbstractDomain,
+    BoundaryDraw,
+    Circle,
+    InteriorDraw,
+    Segment,
+    Window,
+    ball_around,
+    finite_array,
+    frozen,
+    grouped_min,
+    length,
+    like,
+    name_parts,
+    pick,
+    safe_sqrt,
+    unit,
+)
+
+
+class Box(AbstractDomain):
+    """An axis-aligned box.
+
+    Args:
+        lower: the corner with the smallest coordinates.
+        upper: the corner with the largest coordinates.
+        name: one name for the whole boundary, or one a face in the order
+            first axis low, first axis high, second axis low, …
+    """
+
+    lower: tuple[float, ...] = eqx.field(static=True)
+    upper: tuple[float, ...] = eqx.field(static=True)
+    parts: tuple[str, ...] = eqx.field(static=True)
+    face_parts: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, lower, upper, *, name="outer"):
+        low = finite_array("Box(lower=...)", lower, (None,))
+        high = finite_array("Box(upper=...)", upper, low.shape)
+        if low.size == 0:
+            raise ValueError("`Box(lower=...)` must have at least one coordinate; got none.")
+        if not np.all(low < high):
+            raise ValueError(
+                f"`Box(lower=..., upper=...)` must have lower < upper on each axis, or the box "
+                f"is empty; got {low.tolist()} and {high.tolist()}."
+            )
+        self.lower, self.upper = frozen(low), frozen(high)
+        self.parts, self.face_parts = name_parts(
+            "Box", name, 2 * self.dim, "axis by axis, low face before high face"
+        )
+
+    @property
+    def dim(self) -> int:
+        """Dimension of space."""
+        return len(self.lower)
+
+    @property
+    def n_interior_coords(self) -> int:
+        """Coordinates of the unit cube that `interior_map` takes."""
+        return self.dim
+
+    @property
+    def n_boundary_coords(self) -> int:
+        """Coordinates of the unit cube that `boundary_map` takes."""
+        return self.dim
+
+    def _beyond(self, x: Point) -> Vector:
+        """How far `x` lies beyond the nearer face of each axis; negative inside."""
+        return jnp.maximum(like(x, self.lower) - x, x - like(x, self.upper))
+
+    def signed_distance(self, x: Point) -> Scalar:
+        """Distance to the boundary, negative inside."""
+        beyond = self._beyond(x)
+        return jnp.where(jnp.all(beyond <= 0), jnp.max(beyond), length(jnp.maximum(beyond, 0.0)))
+
+    def normal(self, x: Point) -> Vector:
+        """Normal of the nearest face; outside, next to edges, the direction away from them."""
+        beyond = self._beyond(x)
+        sign = jnp.where(x - like(x, self.lower) < like(x, self.upper) - x, -1.0, 1.0)
+        face = jnp.where(_is_largest(beyond), sign, 0.0)
+        return unit(jnp.maximum(beyond, 0.0) * sign, face)
+
+    def project(self, x: Point) -> Point:
+        """Nearest boundary point."""
+        beyond = self._beyond(x)
+        lower, upper = like(x, self.lower), like(x, self.upper)
+        nearer = jnp.where(x - lower < upper - x, lower, upper)
+        inside = jnp.where(_is_largest(beyond), nearer, x)
+        return jnp.where(jnp.all(beyond < 0), inside, jnp.clip(x, lower, upper))
+
+    def part_distance(self, x: Point) -> Float[Array, " parts"]:
+        """Distance to the faces of each part."""
+        beyond = jnp.maximum(self._beyond(x), 0.0) ** 2
+        across = jnp.sum(beyond) - beyond
+        low = safe_sqrt((x - like(x, self.lower)) ** 2 + across)
+        high = safe_sqrt((x - like(x, self.upper)) ** 2 + across)
+        return grouped_min(jnp.stack([low, high], axis=1).reshape(-1), self.face_parts)
+
+    def bounding_box(self) -> Window:
+        """The box itself."""
+        return np.asarray(self.lower), np.asarray(self.upper)
+
+    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+        """Through the corners."""
+        return ball_around(self.bounding_box())
+
+    def volume(self) -> float:
+        """Product of the sides."""
+        return float(np.prod(self._sides()))
+
+    def _sides(self) -> np.ndarray:
+        return np.subtract(self.upper, self.lower)
+
+    def _face_areas(self) -> np.ndarray:
+        return np.repeat(self.volume() / self._sides(), 2)
+
+    def areas(self) -> dict[str, float]:
+        """Area of the faces of each part."""
+        totals = np.bincount(self.face_parts, weights=self._face_areas())
+        return dict(zip(self.parts, totals.tolist(), strict=True))
+
+    def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
+        """A stretched unit cube."""
+        lower, upper = like(u, self.lower), like(u, self.upper)
+        return InteriorDraw(lower + (upper - lower) * u, jnp.array(True))
+
+    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
+        """A face chosen by the first coordinate, a point of it by the others."""
+        areas = self._face_areas()
+        face, _ = pick(u[0], like(u, np.cumsum(areas) / np.sum(areas)))
+        axis, high = face // 2, face % 2 == 1
+        across = jnp.insert(u[1:], jnp.minimum(axis, self.dim - 1), 0.0)
+        lower, upper = like(u, self.lower), like(u, self.upper)
+        on_axis = jnp.arange(self.dim, dtype=axis.dtype) == axis
+        point = jnp.where(on_axis, jnp.where(high, upper, lower), lower + (upper - lower) * across)
+        normal = jnp.where(on_axis, jnp.where(high, 1.0, -1.0), jnp.zeros_like(point))
+        return BoundaryDraw(point, normal, jnp.asarray(self.face_parts)[face], jnp.array(True))
+
+    def proposal_volume(self) -> float:
+        """Nothing is rejected: the volume."""
+        return self.volume()
+
+    def proposal_area(self) -> float:
+        """Nothing is rejected: the area."""
+        return float(np.sum(self._face_areas()))
+
+    def within(self, window: Window) -> "Box":
+        """A box is bounded anyway."""
+        return self
+
+    def outline(self) -> tuple[Segment | Circle, ...]:
+        """Four segments."""
+        (x0, y0), (x1, y1) = self.lower, self.upper
+        ends = [
+            ((x0, y1), (x0, y0)),
+            ((x1, y0), (x1, y1)),
+            ((x0, y0), (x1, y0)),
+            ((x1, y1), (x0, y1)),
+        ]
+        return tuple(
+            Segment(np.array(start), np.array(end), self.parts[part])
+            for (start, end), part in zip(ends, self.face_parts, strict=True)
+        )
+
+
+def _is_largest(values: Vector) -> Array:
+    """True at the largest entry, the first of them if there are several."""
+    return jnp.zeros(values.shape, bool).at[jnp.argmax(values)].set(True)
+
+
+def Interval(lower, upper, *, name="outer") -> Box:  # noqa: N802 (reads as a shape)
+    """The interval from `lower` to `upper`: a box in one dimension.
+
+    Args:
+        lower: left end.
+        upper: right end.
+        name: one name for both ends, or two names, left then right.
+    """
+    a, b = (
+        finite_array("Interval(lower=...)", lower, ()),
+        finite_array("Interval(upper=...)", upper, ()),
+    )
+    if not a < b:
+        raise ValueError(
+            f"`Interval(lower=..., upper=...)` must have lower < upper; got {a} and {b}."
+        )
+    return Box([a], [b], name=name)

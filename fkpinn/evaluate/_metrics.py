@@ -1,0 +1,65 @@
+"""Errors against a reference."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._records import Errors
+from ..problem import Problem
+from ..reference import AbstractReference
+
+_CHUNK = 16384
+
+
+def errors(
+    problem: Problem,
+    u: Callable[[Array], Any],
+    reference: AbstractReference,
+    points: Float[Array, "n z"],
+) -> Errors:
+    """Compare a one-point function with a reference at the given points.
+
+    Equations: [eq:l2_abs](../theory/equations.md), [eq:l2_rel](../theory/equations.md),
+    [eq:h1_abs](../theory/equations.md), [eq:h1_rel](../theory/equations.md).
+
+    Args:
+        problem: the problem both belong to.
+        u: a function of one point, a network say.
+        reference: the truth.
+        points: where to compare, one point a row; uniform points give the norms of the paper.
+    """
+    value, gradient = value_and_gradient(problem, u, points)
+    true_value, true_gradient = reference.values_and_gradients(points)
+    if not np.all(np.isfinite(value)):
+        bad = int(np.argmin(np.isfinite(value)))
+        raise ValueError(f"`u` is not finite at {np.asarray(points[bad])}; got {value[bad]}.")
+    return compare(value, gradient, np.asarray(true_value), np.asarray(true_gradient))
+
+
+def compare(value, gradient, true_value, true_gradient) -> Errors:
+    """The five error measures from values and gradients at the same points."""
+    square = np.mean((value - true_value) ** 2)
+    slope = np.mean(np.sum((gradient - true_gradient) ** 2, axis=1))
+    size = np.mean(true_value**2)
+    true_slope = np.mean(np.sum(true_gradient**2, axis=1))
+    return Errors(
+        l2_abs=float(np.sqrt(square)),
+        l2_rel=float(np.sqrt(square / size)),
+        h1_abs=float(np.sqrt(square + slope)),
+        h1_rel=float(np.sqrt((square + slope) / (size + true_slope))),
+        linf=float(np.max(np.abs(value - true_value))),
+    )
+
+
+def value_and_gradient(
+    problem: Problem, u: Callable[[Array], Any], points: Float[Array, "n z"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values and gradients in space of a one-point function, in double precision."""
+    batched = jax.jit(jax.vmap(jax.value_and_grad(lambda z: u(z))))
+    parts = [batched(points[i : i + _CHUNK]) for i in range(0, len(points), _CHUNK)]
+    value = np.concatenate([np.asarray(v, np.float64) for v, _ in parts])
+    slope = np.concatenate([np.asarray(g, np.float64) for _, g in parts])
+    return value, slope[:, 1:] if problem.timed else slope

@@ -1,0 +1,4 @@
+"""Monte Carlo labels: values of the solution at points, with error bars."""
+
+from ._estimate import Labels as Labels
+from ._estimate import estimate_labels as estimate_labels

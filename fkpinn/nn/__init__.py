@@ -1,0 +1,3 @@
+"""Networks."""
+
+from ._mlp import MLP as MLP

@@ -1,0 +1,230 @@
+"""Refuse, when a problem is built, what cannot be right: data are tried at sample points."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..domain import AbstractDomain
+from ._boundary import Dirichlet, Robin
+from ._spectrum import box_eigenvalue, first_eigenvalue
+
+if TYPE_CHECKING:
+    from ._problem import Problem
+
+_N_SAMPLES = 512
+_ELLIPTIC = 1e-12  # smallest eigenvalue of the covariance over the largest
+
+
+class _Samples(NamedTuple):
+    """Points in the domain and on its boundary, and every coefficient at them."""
+
+    inside: np.ndarray
+    surface: np.ndarray
+    part: np.ndarray
+    interior: dict[str, np.ndarray]
+    boundary: list[dict[str, np.ndarray]]  # by part, at all surface points
+    covariance: np.ndarray
+    surface_covariance: np.ndarray
+
+
+def check_problem(problem: Problem) -> None:
+    """Raise with a message that names the argument, what came, and what to try."""
+    _check_bounded(problem.domain)
+    at = _sample(problem)
+    for argument, values in at.interior.items():
+        _check_finite(argument, values, at.inside)
+    _check_elliptic(at)
+    for index, (part, condition) in enumerate(
+        zip(problem.domain.parts, problem.conditions(), strict=True)
+    ):
+        here = at.part == index
+        for field, values in at.boundary[index].items():
+            label = f"boundary[{part!r}]: {type(condition).__name__}({field}=...)"
+            _check_finite(label, values[here], at.surface[here])
+        if not isinstance(condition, Dirichlet):
+            _check_isotropic(part, condition, at.surface_covariance[here], at.surface[here])
+        if isinstance(condition, Robin):
+            _check_robin(part, at.boundary[index]["coefficient"][here])
+    if not problem.timed:
+        _check_unique(problem, at)
+
+
+def _check_bounded(domain: AbstractDomain) -> None:
+    if not domain.is_bounded():
+        box = [corner.tolist() for corner in domain.bounding_box()]
+        raise ValueError(
+            f"`domain` must be bounded; got bounding box {box}. "
+            f"Cut it to size, for example `Box(lower, upper) & domain`."
+        )
+    lower, upper = domain.bounding_box()
+    if not np.all(lower < upper):
+        raise ValueError("`domain` is empty: its sets do not overlap. Check their positions.")
+
+
+def _sample(problem: Problem) -> _Samples:
+    """Draw points and evaluate all data there, in two compiled calls."""
+    domain, n = problem.domain, 8 * _N_SAMPLES
+    rng = np.random.default_rng(0)  # plain numbers: nothing here is worth a traced key
+    dtype = jnp.result_type(float)
+    u = jnp.asarray(rng.random((n, domain.n_interior_coords)), dtype)
+    v = jnp.asarray(rng.random((n, domain.n_boundary_coords)), dtype)
+    eps = 1e-4 * domain.diameter()
+
+    @jax.jit
+    def draw(u, v):
+        surface = jax.vmap(domain.boundary_map)(v)
+        contains = jax.vmap(domain.contains)
+        on_wall = jnp.abs(jax.vmap(domain.signed_distance)(surface.point)) < 1e-3 * eps
+        beyond = contains(surface.point + eps * surface.normal)
+        within = contains(surface.point - eps * surface.normal)
+        return jax.vmap(domain.interior_map)(u), surface, on_wall & beyond & within
+
+    interior, surface, seam = jax.tree.map(np.asarray, draw(u, v))
+    _check_shape(domain, interior.keep, surface, seam)
+    inside = interior.point[interior.keep][:_N_SAMPLES]
+    kept = np.flatnonzero(surface.keep)
+    on, part = surface.point[kept], surface.part[kept]
+    if problem.timed:
+        inside = np.concatenate([_times(problem, inside), inside], axis=1)
+        on = np.concatenate([_times(problem, on), on], axis=1)
+
+    @jax.jit
+    @jax.vmap
+    def evaluate_inside(z):
+        names = ("drift", "diffusion", "reaction", "source")
+        values = {name: getattr(problem, name)(z) for name in names}
+        if problem.terminal is not None:
+            values["terminal"] = problem.terminal(problem.space(z))
+        return values, problem.covariance(z)
+
+    @jax.jit
+    @jax.vmap
+    def evaluate_on(z):
+        values = [
+            {field: coefficient(z) for field, coefficient in vars(condition).items()}
+            for condition in problem.conditions()
+        ]
+        return values, problem.covariance(z)
+
+    values, covariance = jax.tree.map(np.asarray, evaluate_inside(jnp.asarray(inside, dtype)))
+    data, on_covariance = jax.tree.map(np.asarray, evaluate_on(jnp.asarray(on, dtype)))
+    return _Samples(inside, on, part, values, data, covariance, on_covariance)
+
+
+def _times(problem: Problem, points: np.ndarray) -> np.ndarray:
+    return np.linspace(0.0, problem.horizon or 0.0, len(points), endpoint=False)[:, None].astype(
+        points.dtype
+    )
+
+
+def _check_shape(domain: AbstractDomain, keep: np.ndarray, surface, seam: np.ndarray) -> None:
+    """Raise for a set that is empty, split by a wall, or has lost a boundary part."""
+    if not np.any(keep):
+        raise ValueError(
+            f"`domain` is empty, or too thin to find: none of {len(keep)} points drawn around it "
+            f"lies in it. Check that the sets overlap."
+        )
+    if np.any(seam):
+        raise ValueError(
+            "`domain` is a union of sets that touch along a surface without overlapping, which "
+            "leaves a wall between them. Let them overlap, or use one `Polygon`."
+        )
+    present = set(surface.part[surface.keep].tolist())
+    lost = [name for i, name in enumerate(domain.parts) if i not in present]
+    if lost:
+        raise ValueError(
+            f"`domain` has boundary parts {lost} that the set operations cut away entirely, or "
+            f"that are too small to find; check the shapes they came from."
+        )
+
+
+def _check_finite(argument: str, values: np.ndarray, points: np.ndarray) -> None:
+    values = values.reshape(len(points), -1)
+    bad = ~np.all(np.isfinite(values), axis=1)
+    if np.any(bad):
+        where = points[np.argmax(bad)]
+        raise ValueError(
+            f"`{argument}` must be finite in the closed domain; got {values[np.argmax(bad)]} at "
+            f"{where} ({np.count_nonzero(bad)} of {len(points)} sample points). "
+            f"Check for a division by zero or a root or logarithm of a negative number there."
+        )
+
+
+def _check_elliptic(at: _Samples) -> None:
+    spectrum = np.linalg.eigvalsh(at.covariance)
+    bad = spectrum[:, 0] <= _ELLIPTIC * np.maximum(spectrum[:, -1], np.finfo(float).tiny)
+    if np.any(bad):
+        i = int(np.argmax(bad))
+        raise ValueError(
+            f"`diffusion` must be elliptic (sigma sigma^T positive definite); at "
+            f"{at.inside[i]} its eigenvalues are {spectrum[i]}. Add noise in the missing "
+            f"direction, or leave that coordinate out of the problem."
+        )
+
+
+def _check_isotropic(part: str, condition, a: np.ndarray, points: np.ndarray) -> None:
+    dim = a.shape[1]
+    level = np.trace(a, axis1=1, axis2=2)[:, None, None] / dim
+    off = np.max(np.abs(a - level * np.eye(dim)), axis=(1, 2)) / level[:, 0, 0]
+    if np.any(off > 1e-5):
+        i = int(np.argmax(off))
+        raise ValueError(
+            f"`boundary[{part!r}]` is reflecting ({type(condition).__name__}), which "
+            f"needs isotropic `diffusion` there; at {points[i]} sigma sigma^T is "
+            f"{a[i].tolist()}. Use `Dirichlet` on this part, or make the diffusion a multiple of "
+            f"the identity near it."
+        )
+
+
+def _check_robin(part: str, coefficient: np.ndarray) -> None:
+    lowest = float(np.min(coefficient))
+    if lowest < 0:
+        raise ValueError(
+            f"`boundary[{part!r}]: Robin(coefficient=...)` must not be negative (the boundary "
+            f"would feed the solution, and the path average may be infinite); got {lowest:g}."
+        )
+
+
+def _check_unique(problem: Problem, at: _Samples) -> None:
+    reaction = at.interior["reaction"]
+    held = any(
+        isinstance(condition, Dirichlet)
+        or (isinstance(condition, Robin) and np.any(at.boundary[i]["coefficient"][at.part == i]))
+        for i, condition in enumerate(problem.conditions())
+    )
+    if not held and not np.any(reaction != 0):
+        raise ValueError(
+            "`boundary` has no Dirichlet part and no Robin part, and `reaction` is zero: the "
+            "solution is not unique (any constant can be added). Give a Dirichlet value "
+            "somewhere, or a positive reaction."
+        )
+    lowest = float(np.min(reaction))
+    if lowest < 0:
+        _check_positive_spectrum(problem, lowest)
+
+
+def _check_positive_spectrum(problem: Problem, lowest: float) -> None:
+    if problem.dim <= 2:
+        eigenvalue = first_eigenvalue(problem)
+    else:
+        eigenvalue = box_eigenvalue(problem, lowest)
+        if eigenvalue is None:
+            warnings.warn(
+                f"`reaction` is negative (down to {lowest:g}) and in {problem.dim} dimensions it "
+                f"could not be verified that the Feynman-Kac expectation is finite; watch the "
+                f"error bars of labels.",
+                stacklevel=4,
+            )
+            return
+    if eigenvalue <= 0:
+        raise ValueError(
+            f"`reaction` is too negative: with values down to {lowest:g} the first eigenvalue of "
+            f"the operator is {eigenvalue:.3g}, not positive, so the Feynman-Kac expectation is "
+            f"infinite and the problem ill-posed. Raise the reaction by more than "
+            f"{-eigenvalue:.3g}, or make the domain smaller."
+        )

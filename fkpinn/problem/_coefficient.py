@@ -1,0 +1,140 @@
+"""Constants and user functions behind one call: `coefficient(z)`."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._types import SpaceTimePoint
+from ..domain import frozen
+
+
+class Coefficient(eqx.Module):
+    """A coefficient of the equation: a constant, or a function of one point.
+
+    Functions given by the user take `x`, or `t, x` for parabolic problems; a coefficient
+    always takes the point `z` of the problem, which is `x`, or `t` followed by `x`. Results
+    are cast to the precision of `z`.
+    """
+
+    function: Callable[..., Any] | None
+    constant: Any = eqx.field(static=True)
+    timed: bool = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, z: SpaceTimePoint) -> Float[Array, "..."]:
+        """Value at one point."""
+        if self.function is None:
+            return jnp.asarray(np.asarray(self.constant), z.dtype)
+        value = self.function(z[0], z[1:]) if self.timed else self.function(z)
+        return jnp.reshape(jnp.asarray(value, z.dtype), self.shape)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is the constant zero."""
+        return self.function is None and not np.any(np.asarray(self.constant))
+
+
+def bind(
+    argument: str, given: Any, shapes: tuple[tuple[int | None, ...], ...], dim: int, timed: bool
+) -> Coefficient:
+    """Check what the user gave and wrap it.
+
+    Args:
+        argument: name of the argument, for messages.
+        given: a number, an array, or a function of one point.
+        shapes: shapes allowed, the preferred first; None stands for any size.
+        dim: dimension of space.
+        timed: whether functions take `t, x` instead of `x`.
+    """
+    wanted = " or ".join(_spell(shape) for shape in shapes)
+    if isinstance(given, Coefficient):
+        return given
+    if not callable(given):
+        return _bind_constant(argument, given, shapes, wanted)
+    signature = "`t, x`" if timed else "`x`"
+    point = jax.ShapeDtypeStruct((dim,), jnp.result_type(float))
+    arguments = (jax.ShapeDtypeStruct((), point.dtype), point) if timed else (point,)
+    if not _accepts(given, len(arguments)):
+        raise TypeError(
+            f"`{argument}` must be a function of one point, called with {signature}; got "
+            f"{_describe(given)}. Try `lambda {signature.strip('`')}: ...`."
+        )
+    result = jax.eval_shape(lambda *a: given(*a), *arguments)
+    leaves = jax.tree.leaves(result)
+    if len(leaves) != 1 or not hasattr(result, "shape"):
+        raise TypeError(
+            f"`{argument}` must return one array of shape {wanted}; got {type(result).__name__}. "
+            f"Try `jnp.stack([...])` to make an array of several numbers."
+        )
+    if not jnp.issubdtype(result.dtype, jnp.floating) and not result.weak_type:
+        raise TypeError(
+            f"`{argument}` must return real floating-point numbers; got dtype {result.dtype}. "
+            f"Try `jnp.asarray(value, float)`."
+        )
+    if jnp.issubdtype(result.dtype, jnp.complexfloating):
+        raise TypeError(f"`{argument}` must return real numbers; got dtype {result.dtype}.")
+    shape = _match(tuple(result.shape), shapes)
+    if shape is None:
+        raise ValueError(
+            f"`{argument}` must return shape {wanted} at one point; got shape "
+            f"{tuple(result.shape)}. It is called with one point of shape ({dim},), not with a "
+            f"batch."
+        )
+    return Coefficient(given, None, timed, shape)
+
+
+def _bind_constant(argument: str, given: Any, shapes, wanted: str) -> Coefficient:
+    try:
+        array = np.asarray(given)
+        if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
+            raise TypeError
+    except TypeError:
+        raise TypeError(
+            f"`{argument}` must be a real number, a real array of shape {wanted}, or a function "
+            f"of one point; got {_describe(given)}."
+        ) from None
+    array = array.astype(np.float64)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"`{argument}` must be finite; got {given!r}.")
+    if array.ndim == 0 and array == 0 and None not in shapes[0]:
+        array = np.zeros(shapes[0])  # zero is zero in any shape
+    shape = _match(array.shape, shapes)
+    if shape is None:
+        raise ValueError(f"`{argument}` must have shape {wanted}; got shape {array.shape}.")
+    return Coefficient(None, frozen(array.reshape(shape)), False, shape)
+
+
+def _match(shape: tuple[int, ...], allowed) -> tuple[int, ...] | None:
+    """`shape` if it is allowed; a scalar also serves for a vector of length one."""
+    for want in allowed:
+        if len(want) == len(shape) and all(
+            w is None or w == s for w, s in zip(want, shape, strict=True)
+        ):
+            return shape
+    return (1,) if shape == () and (1,) in allowed else None
+
+
+def _spell(shape: tuple[int | None, ...]) -> str:
+    inside = ", ".join("m" if s is None else str(s) for s in shape)
+    return f"({inside},)" if len(shape) == 1 else f"({inside})"
+
+
+def _accepts(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # builtins without a signature
+        return True
+    return True
+
+
+def _describe(given: Any) -> str:
+    name = getattr(given, "__name__", None)
+    return f"function `{name}`" if callable(given) and name else f"{given!r}"

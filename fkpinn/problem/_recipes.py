@@ -1,0 +1,230 @@
+"""Well-known equations by name; each is a `Problem` with its coefficients filled in."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..domain import AbstractDomain
+from ._boundary import AbstractCondition, Dirichlet, Neumann, Robin
+from ._problem import Problem
+
+
+def poisson(
+    domain: AbstractDomain, source: Any = 1.0, boundary: Any = 0.0, *, name: str = "poisson"
+) -> Problem:
+    r"""$-\Delta u = f$.
+
+    Args:
+        domain: where.
+        source: $f$, a number or a function of `x`.
+        boundary: as in `Problem`; zero by default.
+        name: a name for reports.
+    """
+    return Problem(domain, diffusion=2.0**0.5, source=source, boundary=boundary, name=name)
+
+
+def schrodinger(
+    domain: AbstractDomain,
+    potential: Any,
+    source: Any,
+    boundary: Any = 0.0,
+    *,
+    name: str = "schrodinger",
+) -> Problem:
+    r"""$-\tfrac12\Delta\psi + V\psi = f$.
+
+    Equation: [eq:schrodinger](../theory/equations.md).
+
+    Args:
+        domain: where.
+        potential: $V$, a number or a function of `x`.
+        source: $f$, a number or a function of `x`.
+        boundary: as in `Problem`; zero by default.
+        name: a name for reports.
+    """
+    return Problem(
+        domain, diffusion=1.0, reaction=potential, source=source, boundary=boundary, name=name
+    )
+
+
+def mean_exit_time(
+    domain: AbstractDomain,
+    potential: Callable[..., Any] | None = None,
+    *,
+    beta: float = 1.0,
+    boundary: Any = 0.0,
+    name: str = "mean exit time",
+) -> Problem:
+    r"""Expected time to leave, for $dX = -\nabla U\,dt + \sqrt{2/\beta}\,dW$.
+
+    Args:
+        domain: the set to leave.
+        potential: $U$, a function of `x`; none means free diffusion.
+        beta: inverse temperature, positive.
+        boundary: where paths end (`Dirichlet`, the default) or are reflected.
+        name: a name for reports.
+    """
+    return Problem(
+        domain,
+        drift=_downhill(potential),
+        diffusion=_noise(beta),
+        source=1.0,
+        boundary=boundary,
+        name=name,
+    )
+
+
+def committor(
+    domain: AbstractDomain,
+    potential: Callable[..., Any] | None = None,
+    *,
+    beta: float = 1.0,
+    start: str = "A",
+    target: str = "B",
+    name: str = "committor",
+) -> Problem:
+    r"""Probability of reaching one boundary part before another.
+
+    For $dX = -\nabla U\,dt + \sqrt{2/\beta}\,dW$; all other parts reflect.
+
+    Args:
+        domain: the set between the two states, for example `box - ball_a - ball_b`.
+        potential: $U$, a function of `x`; none means free diffusion.
+        beta: inverse temperature, positive.
+        start: name of the boundary part where the probability is 0.
+        target: name of the boundary part where it is 1.
+        name: a name for reports.
+    """
+    for argument, part in (("start", start), ("target", target)):
+        if part not in domain.parts:
+            raise ValueError(
+                f"`{argument}` must name a boundary part of the domain {domain.parts}; "
+                f"got {part!r}. Name it where the shape is built: `Ball(..., name={part!r})`."
+            )
+    if start == target:
+        raise ValueError(f"`start` and `target` must differ; got {start!r} for both.")
+    boundary: dict[str, AbstractCondition] = {part: Neumann(0.0) for part in domain.parts}
+    boundary |= {start: Dirichlet(0.0), target: Dirichlet(1.0)}
+    return Problem(
+        domain, drift=_downhill(potential), diffusion=_noise(beta), boundary=boundary, name=name
+    )
+
+
+def heat(
+    domain: AbstractDomain,
+    initial: Any,
+    *,
+    horizon: float,
+    conductivity: Any = 1.0,
+    source: Any = 0.0,
+    boundary: Any = 0.0,
+    name: str = "heat",
+) -> Problem:
+    r"""$\partial_t u = \sum_i \kappa_i\,\partial_i^2 u + f$ from given initial values.
+
+    Data are functions of ordinary time; the problem that is built runs backwards, as all
+    parabolic problems here do: its solution at time `s` is the temperature at `horizon - s`.
+
+    Args:
+        domain: where.
+        initial: temperature at time 0, a number or a function of `x`.
+        horizon: final time.
+        conductivity: $\kappa$: one positive number, or one for each axis.
+        source: $f$, a number or a function of `t, x`.
+        boundary: as in `Problem`, functions of `t, x`.
+        name: a name for reports.
+    """
+    kappa = np.asarray(conductivity, dtype=float)
+    if kappa.shape not in ((), (domain.dim,)) or not np.all(kappa > 0):
+        raise ValueError(
+            f"`conductivity` must be a positive number or {domain.dim} of them; "
+            f"got {conductivity!r}."
+        )
+    return Problem(
+        domain,
+        diffusion=np.sqrt(2.0 * kappa),
+        source=_reverse(source, horizon),
+        boundary=_reverse_boundary(boundary, horizon),
+        horizon=horizon,
+        terminal=initial,
+        name=name,
+    )
+
+
+def backward_kolmogorov(
+    domain: AbstractDomain,
+    terminal: Any,
+    *,
+    horizon: float,
+    drift: Any = 0.0,
+    diffusion: Any = 1.0,
+    reaction: Any = 0.0,
+    source: Any = 0.0,
+    boundary: Any = 0.0,
+    name: str = "backward kolmogorov",
+) -> Problem:
+    r"""$\partial_t u + \mathcal{L}u - Vu + f = 0$, $u(T,x) = g(x)$: expected value at a horizon.
+
+    Args:
+        domain: where; paths that leave earlier collect the boundary data.
+        terminal: $g$, a number or a function of `x`.
+        horizon: $T$.
+        drift: as in `Problem`, a function of `t, x`.
+        diffusion: as in `Problem`, a function of `t, x`.
+        reaction: as in `Problem`, a function of `t, x` (an interest rate, say).
+        source: as in `Problem`, a function of `t, x`.
+        boundary: as in `Problem`, functions of `t, x`.
+        name: a name for reports.
+    """
+    return Problem(
+        domain,
+        drift=drift,
+        diffusion=diffusion,
+        reaction=reaction,
+        source=source,
+        boundary=boundary,
+        horizon=horizon,
+        terminal=terminal,
+        name=name,
+    )
+
+
+def _downhill(potential: Callable[..., Any] | None) -> Any:
+    if potential is None:
+        return 0.0
+    if not callable(potential):
+        raise TypeError(
+            f"`potential` must be a function of one point `x`; got {potential!r}. "
+            f"Leave it out for free diffusion."
+        )
+
+    def drift(x):
+        # written with 0 - g so that a zero gradient gives 0, not -0
+        return 0.0 - jax.grad(lambda y: jnp.reshape(potential(y), ()))(x)
+
+    return drift
+
+
+def _noise(beta: float) -> float:
+    if not (np.isfinite(beta) and beta > 0):
+        raise ValueError(f"`beta` must be positive and finite; got {beta!r}.")
+    return float((2.0 / beta) ** 0.5)
+
+
+def _reverse(data: Any, horizon: float) -> Any:
+    return (lambda s, x: data(horizon - s, x)) if callable(data) else data
+
+
+def _reverse_boundary(boundary: Any, horizon: float) -> Any:
+    if isinstance(boundary, Mapping):
+        return {part: _reverse_boundary(c, horizon) for part, c in boundary.items()}
+    if isinstance(boundary, Dirichlet):
+        return Dirichlet(_reverse(boundary.value, horizon))
+    if isinstance(boundary, Neumann):
+        return Neumann(_reverse(boundary.flux, horizon))
+    if isinstance(boundary, Robin):
+        return Robin(_reverse(boundary.coefficient, horizon), _reverse(boundary.flux, horizon))
+    return _reverse(boundary, horizon)

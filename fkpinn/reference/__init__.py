@@ -1,0 +1,15 @@
+"""Truth to measure errors against: closed forms, spectral sums, finite elements."""
+
+from ._base import AbstractReference as AbstractReference
+from ._basis import AbstractBasis as AbstractBasis
+from ._basis import LegendreBasis as LegendreBasis
+from ._basis import SineBasis as SineBasis
+from ._exact import ExactReference as ExactReference
+from ._fem import fem_reference as fem_reference
+from ._field import FEMReference as FEMReference
+from ._galerkin import GalerkinReference as GalerkinReference
+from ._galerkin import galerkin_reference as galerkin_reference
+from ._stored import catalogue_reference as catalogue_reference
+from ._stored import load_reference as load_reference
+from ._stored import reference as reference
+from ._stored import stored_references as stored_references

@@ -1,0 +1,115 @@
+"""What every reference can do, and how user functions are evaluated in double precision."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..domain import AbstractDomain
+
+_CHUNK = 1 << 17  # points a call: bounds memory where a function has large intermediates
+_SLACK = 1e-5  # of the diameter: points drawn in single precision still count as inside
+
+
+class AbstractReference(abc.ABC):
+    """The solution of a problem, known well enough to measure errors against.
+
+    Points have one row each: `x`, or time followed by `x` for parabolic problems. Results are
+    numpy arrays in double precision, whatever precision the caller works in.
+
+    Attributes:
+        error_estimate: estimated rms error over rms solution; None where there is none.
+        provenance: how the reference was made: method, sizes, versions, command.
+    """
+
+    error_estimate: float | None
+    provenance: dict[str, Any]
+
+    @abc.abstractmethod
+    def values_and_gradients(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Values `(n,)` and gradients in space `(n, d)`."""
+
+    def values(self, points: Any) -> np.ndarray:
+        """Values `(n,)` at points `(n, z)`."""
+        return self.values_and_gradients(points)[0]
+
+    def gradients(self, points: Any) -> np.ndarray:
+        """Gradients in space `(n, d)` at points `(n, z)`."""
+        return self.values_and_gradients(points)[1]
+
+
+def as_points(points: Any, n_coords: int) -> np.ndarray:
+    """`points` as an `(n, z)` array in double precision, or an error that says what came."""
+    try:
+        array = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`points` must be an array of real numbers; got {type(points).__name__}."
+        ) from error
+    if array.ndim != 2 or array.shape[1] != n_coords:
+        raise ValueError(
+            f"`points` must have shape (n, {n_coords}), one point a row; got shape {array.shape}."
+        )
+    if not np.all(np.isfinite(array)):
+        row = int(np.argmin(np.all(np.isfinite(array), axis=1)))
+        raise ValueError(f"`points` must be finite; row {row} is {array[row].tolist()}.")
+    return array
+
+
+def refuse_outside(points: np.ndarray, outside: np.ndarray) -> None:
+    """Raise if any of the points is marked as outside."""
+    if np.any(outside):
+        first = points[int(np.argmax(outside))].tolist()
+        raise ValueError(
+            f"`points` must lie in the closed domain; {np.count_nonzero(outside)} of "
+            f"{len(points)} do not, the first is {first}."
+        )
+
+
+def check_times(points: np.ndarray, horizon: float) -> None:
+    """Raise if a time, the first column, is not in `[0, horizon]`."""
+    slack = _SLACK * horizon
+    outside = (points[:, 0] < -slack) | (points[:, 0] > horizon + slack)
+    if np.any(outside):
+        first = points[int(np.argmax(outside))].tolist()
+        raise ValueError(
+            f"`points` must have times (the first column) in [0, {horizon:g}]; "
+            f"{np.count_nonzero(outside)} of {len(points)} do not, the first is {first}."
+        )
+
+
+def check_inside(points: np.ndarray, domain: AbstractDomain) -> None:
+    """Raise if a point in space is outside the domain by more than rounding."""
+    distance = evaluate(domain.signed_distance, points)
+    refuse_outside(points, distance > _SLACK * domain.diameter())
+
+
+def evaluate(function: Callable[..., Any], points: np.ndarray) -> Any:
+    """A one-point function at every row, in double precision, as numpy arrays."""
+    return Batched(function)(points)
+
+
+class Batched:
+    """A one-point function, compiled for batches and evaluated in double precision."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self._compiled = jax.jit(jax.vmap(function))
+
+    def __call__(self, points: np.ndarray) -> Any:
+        """Values at every row, as numpy arrays."""
+        with jax.enable_x64(True):  # here only: the caller's precision stays as it is
+            chunks = [
+                self._chunk(points[i : i + _CHUNK]) for i in range(0, max(len(points), 1), _CHUNK)
+            ]
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *chunks)
+
+    def _chunk(self, points: np.ndarray) -> Any:
+        # few different lengths, so that few are compiled; filled up with a point that is valid
+        n = len(points)
+        filled = np.zeros((max(64, 1 << (n - 1).bit_length()), points.shape[1]))
+        filled[:] = points[:1] if n else 0.0
+        filled[:n] = points
+        return jax.tree.map(lambda a: np.asarray(a)[:n], self._compiled(jnp.asarray(filled)))

@@ -1,0 +1,145 @@
+"""A finite element solution: evaluated anywhere, stored in a small file."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._base import AbstractReference, as_points, check_times, refuse_outside
+from ._cells import edges_of
+from ._p2 import P2Space, build_space
+
+_FORMAT = "fkpinn finite element reference 1"
+_BITS = 36
+
+
+class FEMReference(AbstractReference):
+    """A piecewise quadratic solution, in time by cubic interpolation between snapshots.
+
+    Args:
+        space: nodes and elements.
+        fields: values at the nodes, `(k, N)`: one row, or one for each time.
+        times: the times `(k,)`, evenly spaced from 0 to the horizon; None for elliptic problems.
+        error_estimate: estimated rms error over rms solution.
+        provenance: how it was made.
+        fingerprint: numbers that tell which problem this is the solution of.
+    """
+
+    def __init__(
+        self,
+        space: P2Space,
+        fields: np.ndarray,
+        times: np.ndarray | None,
+        *,
+        error_estimate: float | None,
+        provenance: dict[str, Any],
+        fingerprint: np.ndarray | None = None,
+    ):
+        self.space, self.fields, self.times = space, fields, times
+        self.error_estimate, self.provenance = error_estimate, provenance
+        self.fingerprint = np.zeros(0) if fingerprint is None else fingerprint
+
+    def values_and_gradients(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Of the quadratic field; points outside the mesh are refused."""
+        timed = self.times is not None
+        z = as_points(points, self.space.dim + timed)
+        which, weights = self._snapshots(z)
+        x = z[:, 1:] if timed else z
+        value, slope, outside = self.space.evaluate(x, self.fields, which, weights)
+        refuse_outside(z, outside)
+        return value, slope
+
+    def _snapshots(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the four nearest snapshots and their weights at each point."""
+        if self.times is None:
+            return np.zeros((len(z), 1), int), np.ones((len(z), 1))
+        check_times(z, float(self.times[-1]))
+        step = self.times[1]
+        first = np.clip(np.floor(z[:, 0] / step).astype(int) - 1, 0, len(self.times) - 4)
+        s = z[:, 0] / step - first
+        weights = np.ones((len(z), 4))
+        for i in range(4):
+            for j in range(4):
+                if i != j:
+                    weights[:, i] *= (s - j) / (i - j)
+        return first[:, None] + np.arange(4), weights
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to an `.npz` file, first under a temporary name; values keep 11 digits."""
+        space = self.space
+        vertices = space.nodes[: space.n_vertices]
+        edges, _ = edges_of(space.cells)
+        bend = space.nodes[space.n_vertices :] - np.mean(vertices[edges], axis=1)
+        bent = np.flatnonzero(np.any(bend != 0.0, axis=1))
+        meta = {
+            "format": _FORMAT,
+            "error_estimate": self.error_estimate,
+            "provenance": self.provenance,
+        }
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                np.savez_compressed(
+                    file,
+                    vertices=vertices,
+                    cells=space.cells.astype(np.int32),
+                    bent_edges=bent.astype(np.int32),
+                    bent_middles=space.nodes[space.n_vertices + bent],
+                    fields=_rounded(self.fields),
+                    times=np.zeros(0) if self.times is None else self.times,
+                    fingerprint=self.fingerprint,
+                    meta=np.array(json.dumps(meta)),
+                )
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @staticmethod
+    def load(path: Any) -> "FEMReference":
+        """Read what `save` wrote; `path` is a path or an open binary file."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                data = {name: file[name] for name in file.files}
+            meta = json.loads(str(data["meta"]))
+            if meta["format"] != _FORMAT:
+                raise KeyError("format")
+            return _restore(data, meta)
+        except FileNotFoundError:
+            raise
+        except (OSError, KeyError, ValueError, IndexError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"`path` must be a file written by `FEMReference.save`; {path} is damaged or "
+                f"something else ({type(error).__name__}: {error}). Make it again with "
+                f"`fkpinn reference`."
+            ) from error
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Values without their last bits, which are far below the error and do not compress."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.round(mantissa * 2.0**_BITS) / 2.0**_BITS, exponent)
+
+
+def _restore(data: dict[str, np.ndarray], meta: dict[str, Any]) -> FEMReference:
+    vertices, cells = data["vertices"], data["cells"].astype(int)
+    edges, _ = edges_of(cells)
+    middles = np.mean(vertices[edges], axis=1)
+    middles[data["bent_edges"]] = data["bent_middles"]
+    space = build_space(vertices, cells, middles)
+    fields = data["fields"]
+    times = data["times"] if len(data["times"]) else None
+    expected = (1 if times is None else len(times), len(space.nodes))
+    if fields.shape != expected or not np.all(np.isfinite(fields)):
+        raise ValueError(f"fields of shape {fields.shape}, expected {expected}, all finite")
+    return FEMReference(
+        space,
+        fields,
+        times,
+        error_estimate=meta["error_estimate"],
+        provenance=meta["provenance"],
+        fingerprint=data["fingerprint"],
+    )

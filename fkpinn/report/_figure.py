@@ -1,0 +1,94 @@
+"""Figures from plain arrays."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def draw_slice(
+    path: Path,
+    title: str,
+    axes: list[np.ndarray],
+    values: np.ndarray,
+    exact: np.ndarray | None,
+    marks: np.ndarray | None = None,
+) -> Path:
+    """Draw a solution over one or two axes, beside its reference and the difference.
+
+    Args:
+        path: where the picture goes.
+        title: a line above it.
+        axes: one or two arrays of coordinates.
+        values: the solution on the grid, NaN outside the domain.
+        exact: the reference on the same grid, if there is one.
+        marks: points to mark on the solution, labels say.
+    """
+    figure, plots = _figure(1 if exact is None or len(axes) == 1 else 3)
+    if len(axes) == 1:
+        _draw_line(plots[0], axes[0], values, exact)
+    else:
+        _draw_maps(figure, plots, axes, values, exact, marks)
+    figure.suptitle(title)
+    return _save(figure, path)
+
+
+def draw_curves(path: Path, history: list[dict[str, float]]) -> Path:
+    """Draw the loss and its terms against the step."""
+    figure, (plot,) = _figure(1)
+    steps = [record["step"] for record in history]
+    for name in history[0]:
+        if name != "step":
+            emphasis: dict[str, Any] = (
+                {"color": "black", "linewidth": 1.6} if name == "loss" else {"linewidth": 1.1}
+            )
+            plot.semilogy(steps, [record[name] for record in history], label=name, **emphasis)
+    plot.set_xlabel("step")
+    plot.set_ylabel("loss and its terms (before weighting)")
+    plot.grid(alpha=0.3)
+    plot.legend(frameon=False)
+    return _save(figure, path)
+
+
+def _figure(columns: int):
+    from matplotlib.figure import Figure  # no global state, no display needed
+
+    figure = Figure(figsize=(4.6 * columns if columns > 1 else 6.0, 4.2), layout="constrained")
+    return figure, [figure.add_subplot(1, columns, i + 1) for i in range(columns)]
+
+
+def _draw_line(plot, x: np.ndarray, values: np.ndarray, exact: np.ndarray | None) -> None:
+    plot.plot(x, values, label="network")
+    if exact is not None:
+        plot.plot(x, exact, "--", color="black", linewidth=1.0, label="reference")
+    plot.set_xlabel("$x_1$")
+    plot.grid(alpha=0.3)
+    plot.legend(frameon=False)
+
+
+def _draw_maps(figure, plots, axes, values, exact, marks) -> None:
+    both = values if exact is None else np.stack([values, exact])
+    scale = {"vmin": np.nanmin(both), "vmax": np.nanmax(both), "cmap": "viridis"}
+    maps = [("network", values, scale)]
+    if exact is not None:
+        maps.append(("reference", exact, scale))
+        maps.append(
+            ("|network − reference|", np.abs(values - exact), {"cmap": "magma", "vmin": 0.0})
+        )
+    for plot, (name, field, style) in zip(plots, maps, strict=True):
+        image = plot.pcolormesh(axes[0], axes[1], field, shading="auto", rasterized=True, **style)
+        figure.colorbar(image, ax=plot, shrink=0.85)
+        plot.set_title(name)
+        plot.set_xlabel("$x_1$")
+        plot.set_ylabel("$x_2$")
+        plot.set_aspect("equal")
+    if marks is not None:
+        plots[0].scatter(marks[:, 0], marks[:, 1], s=3, c="white", linewidths=0, alpha=0.7)
+        plots[0].set_title("network (dots: labels)")
+
+
+def _save(figure, path: Path) -> Path:
+    temporary = path.with_name(f".{path.name}.part.png")
+    figure.savefig(temporary, dpi=140)
+    temporary.replace(path)
+    return path

@@ -1,0 +1,75 @@
+"""Draw from maps of the unit cube that reject some of their points."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+_MAX_ROUNDS = 2000
+
+Draw = Callable[[Float[Array, " q"]], tuple[Any, Bool[Array, ""]]]
+
+
+def fill_random(draw: Draw, n_coords: int, n: int, key: PRNGKeyArray, dtype) -> Any:
+    """The first `n` kept draws at random points of the unit cube; works under jit.
+
+    Args:
+        draw: maps coordinates in the unit cube to a pytree of arrays and whether to keep it.
+        n_coords: number of coordinates.
+        n: how many to return.
+        key: random key.
+        dtype: precision of the coordinates.
+    """
+    batch = max(n, 64)
+    shapes = jax.eval_shape(lambda u: draw(u)[0], jax.ShapeDtypeStruct((n_coords,), dtype))
+    empty = jax.tree.map(lambda s: jnp.zeros((n, *s.shape), s.dtype), shapes)
+
+    def more(state):
+        _, count, rounds = state
+        return (count < n) & (rounds < _MAX_ROUNDS)
+
+    def one_round(state):
+        kept, count, rounds = state
+        u = jr.uniform(jr.fold_in(key, rounds), (batch, n_coords), dtype)
+        drawn, keep = jax.vmap(draw)(u)
+        # rejected draws get a slot past the end and are dropped
+        slot = jnp.where(keep, count + jnp.cumsum(keep) - 1, n)
+        kept = jax.tree.map(lambda old, new: old.at[slot].set(new, mode="drop"), kept, drawn)
+        return kept, jnp.minimum(count + jnp.sum(keep), n), rounds + 1
+
+    kept, count, _ = jax.lax.while_loop(more, one_round, (empty, jnp.array(0), jnp.array(0)))
+    return eqx.error_if(
+        kept,
+        count < n,
+        f"Fewer than {n} points were found in {_MAX_ROUNDS} rounds: the domain, or the boundary "
+        "part asked for, is empty or far too thin for its bounding box.",
+    )
+
+
+def fill_sobol(draw: Draw, n_coords: int, n: int, seed: int, dtype) -> Any:
+    """The first `n` kept draws at scrambled Sobol points of the unit cube; not under jit."""
+    from scipy.stats import qmc
+
+    sequence = qmc.Sobol(n_coords, scramble=True, rng=np.random.default_rng(seed))
+    batched = jax.jit(jax.vmap(draw))
+    chunks: list[Any] = []
+    found, log2 = 0, max(6, int(np.ceil(np.log2(max(n, 1)))))
+    for _ in range(64):
+        drawn, keep = batched(jnp.asarray(sequence.random_base2(log2), dtype))
+        chosen = np.flatnonzero(np.asarray(keep))
+        chunks.append(jax.tree.map(lambda a, chosen=chosen: np.asarray(a)[chosen], drawn))
+        found += len(chosen)
+        if found >= n:
+            return jax.tree.map(lambda *c: jnp.asarray(np.concatenate(c)[:n]), *chunks)
+        log2 = int(np.log2(sequence.num_generated))  # a power of two each time keeps the balance
+        if log2 > 26:
+            break
+    raise ValueError(
+        f"Only {found} of {n} Sobol points were found: the domain, or the boundary part asked "
+        f"for, is empty or far too thin for its bounding box."
+    )

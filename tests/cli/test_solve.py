@@ -1,0 +1,91 @@
+"""What `fkpinn solve` passes on and prints; the computation itself is replaced."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import get_args, get_type_hints
+
+import pytest
+
+from fkpinn.cli import main
+from fkpinn.cli._solve import Solve
+
+RESULT = {
+    "problem": "met",
+    "method": "fk-pinn",
+    "preset": "quick",
+    "seed": 3,
+    "errors": {
+        "l2_abs": 0.1,
+        "l2_rel": 0.0125,
+        "h1_abs": 0.2,
+        "h1_rel": 0.02,
+        "linf": float("nan"),
+    },
+    "certificate": {"l2_rel": 0.013, "ci_low": 0.011, "ci_high": 0.016},
+    "seconds": {"labels": 1.0, "compile": 2.0, "train": 3.0, "certify": None, "total": 6.0},
+    "device": "cpu",
+    "versions": {"fkpinn": "0.1.0"},
+    "out": Path("runs/x"),
+    "figures": ["runs/x/figures/solution.png"],
+    "report": Path("runs/x/report.html"),
+}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Calls of a `run` that prints, reports progress and returns `RESULT`."""
+    made = []
+
+    def run(problem, *, progress, **arguments):
+        made.append((problem, arguments))
+        print("a library that prints")  # noqa: T201
+        progress.start("train", 1)
+        progress.update(1, loss=0.5)
+        return RESULT
+
+    module = ModuleType("fkpinn._solve")
+    module.run = run
+    monkeypatch.setitem(sys.modules, "fkpinn._solve", module)
+    return made
+
+
+def test_choices_are_those_of_the_library():
+    from fkpinn._solve import METHODS, PRESETS
+
+    hints = get_type_hints(Solve)
+    assert set(get_args(hints["method"])) == set(METHODS)
+    assert set(get_args(hints["preset"])) == set(PRESETS)
+
+
+def test_json_stands_alone(calls, capsys):
+    assert main(["solve", "met", "--seed", "3", "--out", "runs/x", "--json"]) == 0
+    out, err = capsys.readouterr()
+    shown = json.loads(out)
+    assert shown["errors"]["l2_rel"] == 0.0125
+    assert shown["errors"]["linf"] is None  # JSON has no NaN
+    assert shown["report"] == str(RESULT["report"])
+    assert "a library that prints" in err
+    assert "train:" in err
+
+
+def test_arguments_reach_run(calls):
+    main(["solve", "met", "--method", "pinn", "--preset", "best", "--seed", "3", "--json"])
+    expected = dict(method="pinn", preset="best", seed=3, out=Path("runs/met-pinn-best-3"))
+    assert calls == [("met", expected)]
+
+
+def test_table_shows_errors_seconds_and_files(calls, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["solve", "met", "--out", "runs/x"]) == 0
+    out = capsys.readouterr().out
+    for text in ("1.250e-02", "between 1.100e-02 and 1.600e-02", "total 6.0", "report.html"):
+        assert text in out
+
+
+def test_no_reference_is_said(calls, capsys, monkeypatch):
+    monkeypatch.setitem(RESULT, "errors", None)
+    monkeypatch.setitem(RESULT, "certificate", None)
+    assert main(["solve", "met"]) == 0
+    assert "no reference solution to compare with" in capsys.readouterr().out

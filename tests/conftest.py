@@ -1,0 +1,30 @@
+import itertools
+import os
+
+# Two xdist workers on two cores: one thread each, or they fight. Read when jax starts.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("NPROC", "1")
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+import jax
+import jax.random as jr
+import pytest
+from jaxtyping import install_import_hook
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# Every shape and type in every signature is checked while the tests run. `import fkpinn` must
+# come after this; the package loads its parts lazily, so each of them passes through the hook.
+install_import_hook("fkpinn", "beartype.beartype")
+
+
+@pytest.fixture
+def getkey():
+    """A function that returns another key at each call, the same ones in every run."""
+    counter = itertools.count()
+    return lambda: jr.fold_in(jr.key(20250), next(counter))

@@ -1,0 +1,109 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fkpinn.domain import Box
+from fkpinn.problem import Problem, catalogue, muller_brown_committor
+from fkpinn.reference import (
+    ExactReference,
+    FEMReference,
+    GalerkinReference,
+    catalogue_reference,
+    fem_reference,
+    load_reference,
+    reference,
+    stored_references,
+)
+
+# independent computations, written down before this code existed
+KNOWN = {
+    "met": [((0, 0), 19.966, 3e-4), ((1, 0), 18.9255, 3e-4), ((-1, 0), 18.9255, 3e-4)]
+    + [((0, 1.5), 15.614, 3e-4)],
+    "committor": [((-0.05, 0.47), 0.815, 1e-3), ((-0.8, 0.6), 0.305, 2e-3)],
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_stored_values(name):
+    stored = load_reference(name)
+    for x, value, tolerance in KNOWN[name]:
+        assert stored.values([x])[0] == pytest.approx(value, rel=tolerance)
+    assert stored.error_estimate is not None and stored.error_estimate <= 1e-5
+    assert stored.provenance["problem"] == name
+    assert stored.provenance["command"].startswith(f"fkpinn reference {name} --refine 0 --out ")
+    assert stored.provenance["unknowns"] == stored.fields.shape[1]
+
+
+@pytest.mark.parametrize(("name", "h", "bar"), [("met", 0.15, 2e-4), ("committor", 0.12, 1e-4)])
+def test_stored_agree_with_a_fresh_coarser_solve(name, h, bar):
+    stored, fresh = load_reference(name), fem_reference(catalogue(name).problem, h=h)
+    x = fresh.space.nodes
+    gap = fresh.space.rms(stored.values(x) - fresh.fields[0]) / fresh.space.rms(fresh.fields[0])
+    assert gap < bar
+    assert fresh.error_estimate is not None and gap < 2 * fresh.error_estimate
+
+
+def test_committor_is_a_probability():
+    field = load_reference("committor").fields
+    assert np.min(field) >= 0.0 and np.max(field) <= 1.0
+    assert load_reference("committor").space.rms(field[0]) == pytest.approx(0.575, abs=5e-4)
+
+
+def test_met_is_symmetric_and_peaks_inside():
+    stored = load_reference("met")
+    x = np.random.default_rng(0).uniform([-0.9, -1.5], [0.9, 1.5], (500, 2))
+    for flip in ([-1, 1], [1, -1]):
+        np.testing.assert_allclose(stored.values(x * flip), stored.values(x), rtol=1e-4)
+    assert stored.space.rms(stored.fields[0]) == pytest.approx(16.464, abs=1e-2)
+
+
+def test_choice():
+    problem, exact = catalogue("poisson")
+    assert isinstance(reference(problem, exact=exact), ExactReference)
+    assert isinstance(catalogue_reference("poisson-5d"), ExactReference)
+    assert isinstance(catalogue_reference("schrodinger"), GalerkinReference)
+    met = catalogue_reference("met")
+    assert isinstance(met, FEMReference)
+    assert met.provenance == load_reference("met").provenance
+    coarse = reference(catalogue("met").problem, h=0.4)
+    assert coarse.provenance["h"] == 0.4
+
+
+def test_a_problem_with_a_stored_name_but_other_data_is_solved():
+    other = Problem(Box([0, 0], [1, 1]), source=lambda x: 1.0 + x[0], name="met", drift=[1.0, 0.0])
+    assert reference(other).provenance["unknowns"] != load_reference("met").provenance["unknowns"]
+    colder = muller_brown_committor(beta=0.04)
+    assert colder.name == "committor"
+    stored = load_reference("committor")
+    found = reference(colder, h=0.2)
+    assert abs(found.values([[-0.8, 0.6]])[0] - stored.values([[-0.8, 0.6]])[0]) > 1e-3
+
+
+def test_too_many_dimensions():
+    with pytest.raises(
+        ValueError, match="`problem` has dimension 3; .* Give its solution as `exact`"
+    ):
+        reference(Problem(Box([0] * 3, [1] * 3), source=lambda x: jnp.sum(x)))
+
+
+def test_unknown_name():
+    assert stored_references() == ("committor", "met")
+    with pytest.raises(ValueError, match=r"`name` must be one of .* got 'poisson'"):
+        load_reference("poisson")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KNOWN)
+def test_stored_are_reproduced(name):
+    stored = load_reference(name)
+    again = fem_reference(catalogue(name).problem, h=stored.provenance["h"])
+    assert again.provenance["unknowns"] == stored.provenance["unknowns"]
+    np.testing.assert_allclose(again.fields, stored.fields, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_committor_changes_little_under_refinement():
+    stored = load_reference("committor")
+    finer = fem_reference(catalogue("committor").problem, h=0.5 * stored.provenance["h"])
+    change = finer.space.rms(stored.values(finer.space.nodes) - finer.fields[0])
+    assert change < 1e-4 * finer.space.rms(finer.fields[0])

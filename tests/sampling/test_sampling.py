@@ -1,0 +1,171 @@
+"""Points are uniform, inside, on the right part, and the same under jit."""
+
+import helpers
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+from scipy import stats
+
+from fkpinn.domain import Ball, Box
+from fkpinn.problem import catalogue
+from fkpinn.sampling import (
+    sample_boundary,
+    sample_interior,
+    sample_terminal,
+    sobol_boundary,
+    sobol_interior,
+)
+
+every_shape = pytest.mark.parametrize("shape", helpers.shapes, ids=lambda s: s.name)
+_LEVEL = 1e-4  # of each test: about sixty tests, so one false alarm in 150 changes of key
+
+
+def grid_cells(points, lower, upper, splits):
+    cell = np.floor((points - lower) / (upper - lower) * splits).astype(int)
+    return np.ravel_multi_index(tuple(np.clip(cell, 0, splits - 1).T), (splits,) * points.shape[1])
+
+
+def two_sample_p(counts, expected_counts):
+    """Chi-square test that two samples of cell counts come from one distribution."""
+    table = np.stack([counts, expected_counts])
+    table = table[:, table.sum(axis=0) > 20]
+    return stats.chi2_contingency(table).pvalue
+
+
+@every_shape
+def test_interior_is_uniform(shape):
+    """Against plain rejection from the bounding box (or the radius law, in six dimensions)."""
+    domain, n = shape.domain, 40_000
+    x = np.asarray(helpers.inside(domain, n, seed=1))
+    assert np.all(helpers.at(domain.contains, jnp.asarray(x)))
+    lower, upper = domain.bounding_box()
+    rng = np.random.default_rng(0)
+    box = rng.uniform(lower, upper, (12 * n if domain.dim > 4 else 6 * n, domain.dim))
+    box = box[np.asarray(helpers.at(domain.contains, jnp.asarray(box)))]
+    splits = {1: 40, 2: 8, 3: 4}.get(domain.dim, 2)
+    cells = [grid_cells(p, lower, upper, splits) for p in (x, box)]
+    counts = [np.bincount(c, minlength=splits**domain.dim) for c in cells]
+    assert two_sample_p(*counts) > _LEVEL
+
+
+@pytest.mark.parametrize("dim", [2, 3, 6, 10])
+def test_ball_radius_and_direction(dim):
+    x = np.asarray(helpers.inside(Ball([0.0] * dim, 2.0), 20_000))
+    radius = np.linalg.norm(x, axis=1)
+    assert stats.kstest((radius / 2.0) ** dim, "uniform").pvalue > _LEVEL
+    cosine_square = (x[:, 0] / radius) ** 2  # Beta(1/2, (d-1)/2) for a uniform direction
+    assert stats.kstest(cosine_square, stats.beta(0.5, 0.5 * (dim - 1)).cdf).pvalue > _LEVEL
+
+
+@every_shape
+def test_boundary_is_uniform(shape):
+    """Share of each part by area; along each part, by cells against thin-shell counts."""
+    domain, n = shape.domain, 20_000
+    on = helpers.on_boundary(domain, n, seed=2)
+    points, parts = np.asarray(on.points), np.asarray(on.parts)
+    assert np.max(np.abs(helpers.at(domain.signed_distance, on.points))) < 1e-9
+    np.testing.assert_allclose(np.linalg.norm(on.normals, axis=1), 1.0, atol=1e-12)
+    areas = np.array([shape.areas[name] for name in domain.parts])
+    counts = np.bincount(parts, minlength=len(areas))
+    if len(areas) > 1:
+        assert stats.chisquare(counts, n * areas / areas.sum()).pvalue > _LEVEL
+    if domain.dim == 2:  # an independent way to weigh the boundary: the area of a thin shell
+        shell = 2e-3 * domain.diameter()
+        lower, upper = domain.bounding_box()
+        rng = np.random.default_rng(1)
+        cloud = rng.uniform(lower, upper, (3_000_000, 2))
+        distance = np.asarray(helpers.at(domain.signed_distance, jnp.asarray(cloud)))
+        near = cloud[(distance < 0) & (distance > -shell)]
+        cells = [grid_cells(p, lower, upper, 5) for p in (points, near)]
+        counts = [np.bincount(c, minlength=25) for c in cells]
+        keep = counts[1] > 50
+        share = counts[0][keep] / counts[0].sum(), counts[1][keep] / counts[1].sum()
+        spread = np.sqrt(share[0] / n + share[1] / counts[1].sum())
+        corner = 0.01  # a shell of this width cuts corners: each cell has at most a few
+        assert np.all(np.abs(share[0] - share[1]) < 4.5 * spread + corner)
+
+
+@pytest.mark.parametrize(
+    ("domain", "law"),
+    [
+        (Ball([0.0, 0.0], 1.0), lambda p: np.arctan2(p[:, 1], p[:, 0]) / (2 * np.pi) + 0.5),
+        (Ball([0.0, 0.0, 0.0], 1.0), lambda p: 0.5 * (p[:, 2] + 1.0)),  # Archimedes
+    ],
+    ids=["circle", "sphere"],
+)
+def test_sphere_law(domain, law):
+    points = np.asarray(helpers.on_boundary(domain, 20_000).points)
+    assert stats.kstest(law(points), "uniform").pvalue > _LEVEL
+
+
+def test_box_faces_are_uniform_inside_each_face():
+    on = helpers.on_boundary(Box([0, 0, 0], [1, 2, 3]), 30_000)
+    points, normals = np.asarray(on.points), np.asarray(on.normals)
+    top = points[normals[:, 2] == 1.0]
+    assert stats.kstest(top[:, 0], "uniform").pvalue > _LEVEL
+    assert stats.kstest(top[:, 1] / 2, "uniform").pvalue > _LEVEL
+
+
+@every_shape
+def test_sobol_points_are_inside_and_more_even(shape):
+    domain = shape.domain
+    x = sobol_interior(domain, 4096, seed=3)
+    assert x.shape == (4096, domain.dim)
+    assert np.all(helpers.at(domain.contains, x))
+    on = sobol_boundary(domain, 512, seed=3)
+    assert np.max(np.abs(helpers.at(domain.signed_distance, on.points))) < 1e-9
+    lower, upper = domain.bounding_box()
+    big = np.asarray(helpers.inside(domain, 200_000, seed=9))
+    center = big.mean(axis=0)
+    spread = big.std(axis=0) / np.sqrt(4096)
+    # the mean of even points is closer to the true mean than a random one would be
+    assert np.all(
+        np.abs(np.asarray(x).mean(axis=0) - center)
+        < spread * 1.0 + 4 * big.std(axis=0) / np.sqrt(200_000)
+    )
+
+
+def test_one_part_only():
+    domain = helpers.combinations[0].domain
+    on = sample_boundary(domain, 200, part="B", key=jr.key(0))
+    assert set(np.asarray(on.parts).tolist()) == {domain.parts.index("B")}
+
+
+def test_sampling_traces_under_jit_and_does_not_depend_on_it():
+    domain = helpers.combinations[0].domain
+    plain = sample_interior(domain, 300, key=jr.key(4))
+    compiled = jax.jit(lambda key: sample_interior(domain, 300, key=key))(jr.key(4))
+    np.testing.assert_allclose(plain, compiled, rtol=1e-14)
+    assert sample_interior(domain, 3, dtype=jnp.float32, key=jr.key(0)).dtype == jnp.float32
+
+
+def test_parabolic_points_have_time_first():
+    problem = catalogue("ornstein-uhlenbeck").problem
+    x = sample_interior(problem, 2000, key=jr.key(0))
+    assert x.shape == (2000, 3)
+    assert stats.kstest(np.asarray(x[:, 0]), "uniform").pvalue > _LEVEL
+    on = sample_boundary(problem, 50, key=jr.key(0))
+    assert on.points.shape == (50, 3) and on.normals.shape == (50, 2)
+    last = sample_terminal(problem, 50, key=jr.key(0))
+    assert np.all(np.asarray(last[:, 0]) == problem.horizon)
+    assert sobol_interior(problem, 16).shape == (16, 3)
+    assert sobol_boundary(problem, 16).points.shape == (16, 3)
+
+
+def test_refusals():
+    disk = Ball([0.0, 0.0], 1.0)
+    with pytest.raises(ValueError, match="`n` must be at least 1; got 0"):
+        sample_interior(disk, 0, key=jr.key(0))
+    with pytest.raises(ValueError, match="`n` must be at least 1; got 0"):
+        sample_boundary(disk, 0, key=jr.key(0))
+    with pytest.raises(ValueError, match=r"`part` must be one of \('outer',\); got 'inner'"):
+        sample_boundary(disk, 5, part="inner", key=jr.key(0))
+    with pytest.raises(ValueError, match="elliptic and has no final time"):
+        sample_terminal(catalogue("exit-ball-3d").problem, 5, key=jr.key(0))
+    nothing = disk - Ball([0.0, 0.0], 2.0)
+    with pytest.raises(RuntimeError, match="Fewer than 5 points were found"):
+        sample_interior(nothing, 5, key=jr.key(0))
+    with pytest.raises(ValueError, match="Only 0 of 5 Sobol points"):
+        sobol_interior(nothing, 5)

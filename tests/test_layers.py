@@ -1,0 +1,115 @@
+"""A file imports only from lower rows, or from its own folder."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "fkpinn"
+
+# folder or file: (its row, the highest row it may import)
+LAYERS = {
+    "_types": (0, -1),
+    "_records": (0, -1),
+    "_progress": (0, -1),
+    "domain": (1, 0),
+    "problem": (2, 1),
+    "nn": (3, 1),
+    "sampling": (3, 2),
+    "reference": (3, 2),
+    "sde": (4, 3),
+    "labels": (5, 4),
+    "loss": (6, 5),
+    "train": (7, 6),
+    "evaluate": (8, 7),
+    "report": (9, 0),
+    "_solve": (9, 8),
+    "diagnostics": (10, 9),
+    "experiments": (11, 10),
+    "cli": (12, 11),
+    "__main__": (13, 12),
+}
+# `report` reads plain records and imports row 0 only, so the row that writes runs may call it.
+SIDEWAYS = {("_solve", "report")}
+PUBLIC = 11  # the row of `fkpinn` itself: its names are for users and for the command line
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def part_of(module: str) -> str:
+    """`fkpinn.domain._ball` -> `domain`; the package itself -> ``."""
+    return [*module.split("."), ""][1]
+
+
+def imports_of_ours(path: Path) -> list[tuple[ast.stmt, str, bool]]:
+    """Each import of fkpinn in the file: node, part imported, whether inside a function."""
+    package = ["fkpinn", *path.relative_to(ROOT).parent.parts]
+    found = []
+
+    def visit(node: ast.AST, in_function: bool) -> None:
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            up = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*up, *([node.module] if node.module else [])])
+            # `from fkpinn import domain` imports a part, `from fkpinn import Ball` the package
+            names = [alias.name for alias in node.names if alias.name in LAYERS]
+            modules = [f"fkpinn.{n}" for n in names] if base == "fkpinn" and names else [base]
+        else:
+            modules = []
+        found.extend(
+            (node, part_of(m), in_function) for m in modules if m.split(".")[0] == "fkpinn"
+        )
+        inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    return found
+
+
+def own_part(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_down(path):
+    own = own_part(path)
+    if own == "__init__":
+        return
+    assert own in LAYERS, f"{path.name} has no row: add `{own}` to the table in this file"
+    _, limit = LAYERS[own]
+    for node, part, _ in imports_of_ours(path):
+        if part == own or (own, part) in SIDEWAYS:
+            continue
+        row = LAYERS[part][0] if part else PUBLIC
+        assert row <= limit, (
+            f"{path.relative_to(ROOT)}:{node.lineno} imports `fkpinn.{part}` (row {row}), "
+            f"but `{own}` may import rows up to {limit}"
+        )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_functions_do_not_import_other_folders(path):
+    own = own_part(path)
+    if own in ("__init__", "cli"):  # these load the numerics late, on purpose
+        return
+    late = [
+        f"line {node.lineno} imports `fkpinn.{part}`"
+        for node, part, in_function in imports_of_ours(path)
+        if in_function and part != own
+    ]
+    assert not late, f"move to the top of {path.relative_to(ROOT)}: {late}"
+
+
+def test_the_table_knows_an_upward_import(tmp_path, monkeypatch):
+    (tmp_path / "domain").mkdir()
+    bad = tmp_path / "domain" / "_bad.py"
+    bad.write_text("def f():\n    from ..train import fit\n    import fkpinn.sde._walk\n")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    assert [(part, late) for _, part, late in imports_of_ours(bad)] == [
+        ("train", True),
+        ("sde", True),
+    ]
+    with pytest.raises(AssertionError, match=r"_bad.py:2 imports `fkpinn.train` \(row 7\)"):
+        test_imports_go_down(bad)
