@@ -38,10 +38,10 @@ lint: install  ## Style, format and types
 	fi
 
 test: lint  ## Lint, then the fast test suite
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
 
 test-slow: install  ## The slow tests only
-	$(BIN)/python -m pytest -q -n 2 -m slow
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow
 
 docs: $(VENV)/.docs  ## Build the documentation into site/, strictly
 	$(BIN)/zensical build --clean --strict

@@ -23,7 +23,7 @@ from .labels import Labels, estimate_labels
 from .loss import AbstractTerm, BoundaryTerm, LabelTerm, Loss, ResidualTerm, TerminalTerm
 from .nn import MLP
 from .problem import Problem, catalogue
-from .reference import AbstractReference, find_reference
+from .reference import AbstractReference, catalogue_reference, find_reference
 from .report import draw_curves, draw_slice, write_page
 from .sampling import sample_boundary, sample_interior, sample_terminal
 from .train import Fit, fit
@@ -167,7 +167,7 @@ def run(
     clock.append(time.perf_counter())
     trained = _train(target, settings, labels, progress, train_key)
     clock.append(time.perf_counter())
-    truth = find_reference(problem)
+    truth = _truth(problem)
     points = sample_interior(target, settings.n_test, key=test_key)
     found = None if truth is None else measure_errors(target, trained.network, truth, points)
     _write_curves(out, trained.history)
@@ -197,6 +197,13 @@ def run(
     write_json(out / "result.json", result)
     progress.finish()
     return result
+
+
+def _truth(problem: str | Problem) -> AbstractReference | None:
+    """What to compare with: the catalogue's reference, or finite elements in the plane."""
+    if isinstance(problem, str):
+        return catalogue_reference(problem)
+    return find_reference(problem) if problem.dim <= 2 else None
 
 
 def _check_method(method: str) -> None:

@@ -8,6 +8,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
+# Tests compile the same small functions again and again, in two processes: share the results.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", ".cache/jax-tests")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 
 import jax
 import jax.random as jr

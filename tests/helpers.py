@@ -1,11 +1,13 @@
 """Cases that the tests of several folders share."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+import pytest
 
 from fkpinn.domain import AbstractDomain, Ball, Box, HalfSpace, Interval, Polygon, RegularPolygon
 from fkpinn.problem import catalogue
@@ -117,6 +119,17 @@ combinations = [
 shapes = primitives + combinations
 
 
+every_shape = pytest.mark.parametrize(
+    "shape",
+    [pytest.param(s, marks=pytest.mark.xdist_group(s.name), id=s.name) for s in shapes],
+)  # one worker a shape: it compiles each function once
+
+
+def shape(name: str) -> Shape:
+    """The shape of that name."""
+    return next(s for s in shapes if s.name == name)
+
+
 class Case(NamedTuple):
     """A problem with a closed-form solution."""
 
@@ -143,14 +156,24 @@ def at(function, points):
     return jax.jit(jax.vmap(function))(points)
 
 
-def inside(where, n: int, seed: int = 0) -> jax.Array:
-    """Random interior points."""
-    return jax.jit(lambda key: sample_interior(where, n, key=key))(jr.key(seed))
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _inside(where, n, key):
+    return sample_interior(where, n, key=key)
 
 
-def on_boundary(where, n: int, seed: int = 0):
-    """Random boundary points."""
-    return jax.jit(lambda key: sample_boundary(where, n, key=key))(jr.key(seed))
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _on_boundary(where, n, key):
+    return sample_boundary(where, n, key=key)
+
+
+def inside(domain: AbstractDomain, n: int = 40_000, seed: int = 0) -> jax.Array:
+    """Random interior points; compiled once for a domain and a number."""
+    return _inside(domain, n, jr.key(seed))
+
+
+def on_boundary(domain: AbstractDomain, n: int = 30_000, seed: int = 0):
+    """Random boundary points; compiled once for a domain and a number."""
+    return _on_boundary(domain, n, jr.key(seed))
 
 
 def around(domain: AbstractDomain, n: int, seed: int = 0) -> jax.Array:

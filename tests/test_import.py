@@ -62,8 +62,3 @@ def test_version_is_that_of_the_project():
 def test_unknown_name():
     with pytest.raises(AttributeError, match="module 'fkpinn' has no attribute 'nonsense'"):
         fkpinn.nonsense  # noqa: B018
-
-
-def test_function_wins_over_folder_of_the_same_name():
-    code = "import fkpinn.reference, fkpinn\nassert callable(fkpinn.reference), fkpinn.reference"
-    loaded_by(code)

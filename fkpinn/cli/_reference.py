@@ -43,6 +43,8 @@ class Reference:
             problem, truth = self._compute()
             seconds = time.perf_counter() - began
             if self.out is not None:
+                words = f"fkpinn reference {self.problem} --refine {self.refine or 0} --out FILE"
+                truth.provenance["command"] = words
                 _store(truth, self.out)
             summary = _describe(problem, truth) | {"seconds": seconds, "out": self.out}
         if self.json:
@@ -53,12 +55,12 @@ class Reference:
 
     def _compute(self) -> "tuple[Problem, AbstractReference]":
         from fkpinn.problem import catalogue
-        from fkpinn.reference import fem_reference, reference
+        from fkpinn.reference import fem_reference, find_reference
 
         found = find_problem(self.problem)
         problem, exact = catalogue(found) if isinstance(found, str) else (found, None)
         if self.refine is None:
-            return problem, reference(problem, exact=exact)
+            return problem, find_reference(problem, exact=exact)
         if self.refine < 0:
             raise ValueError(f"`--refine` must not be negative; got {self.refine}.")
         lower, upper = problem.domain.bounding_box()

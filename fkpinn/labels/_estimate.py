@@ -103,12 +103,11 @@ def _check(problem: Problem, points, n_paths: int, dt: float, t_max: float) -> N
         raise ValueError(f"`dt` must be positive and finite; got {dt!r}.")
     if not t_max > 0:
         raise ValueError(f"`t_max` must be positive; got {t_max!r}.")
-    absorbs = any(isinstance(c, Dirichlet) for c in problem.conditions())
-    if not (absorbs or problem.timed or np.isfinite(t_max)):
-        kinds = (
-            "reflecting" if any(isinstance(c, Robin) for c in problem.conditions()) else "Neumann"
-        )
+    ends = any(isinstance(c, (Dirichlet, Robin)) for c in problem.conditions())
+    fades = not problem.reaction.is_zero
+    if not (ends or fades or problem.timed or np.isfinite(t_max)):
         raise ValueError(
-            f"`problem` has only {kinds} boundary parts and no horizon, so paths never end. "
-            f"Pass a finite `t_max` with `throw=False`."
+            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths "
+            "never end. "
+            "Pass a finite `t_max` with `throw=False`."
         )

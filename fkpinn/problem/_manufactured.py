@@ -65,7 +65,7 @@ def manufactured(
 
     conditions = {}
     for part in domain.parts:
-        kind = (boundary or {}).get(part, Dirichlet)
+        kind: Any = (boundary or {}).get(part, Dirichlet)
         if kind is Dirichlet:
             conditions[part] = Dirichlet(exact)
         elif kind is Neumann:

@@ -168,7 +168,8 @@ def _conditions(domain: AbstractDomain, given: Any, timed: bool) -> dict[str, Ab
     if unknown:
         raise ValueError(
             f"`boundary` has data for {unknown}, which the domain does not have; its boundary "
-            f"parts are {domain.parts}. Name a part where the shape is built: `Ball(..., name=...)`."
+            f"parts are {domain.parts}. Parts are named where shapes are built: "
+            f"`Ball(..., name=...)`."
         )
     conditions = {}
     for part in domain.parts:

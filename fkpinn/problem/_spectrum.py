@@ -25,12 +25,13 @@ def first_eigenvalue(problem: Problem) -> float:
     from scipy.sparse.linalg import eigs
 
     matrix, reaction = _operator(problem)
+    n = len(reaction)
     # the shift makes every eigenvalue's real part positive, the one sought the smallest
     shift = max(0.0, -float(reaction.min()))
-    shifted = matrix + shift * _identity(matrix.shape[0])
-    start = np.ones(matrix.shape[0])  # a fixed start: the same answer each time
+    shifted = matrix + shift * _identity(n)
+    start = np.ones(n)  # a fixed start: the same answer each time
     value = eigs(shifted.tocsc(), k=1, sigma=0.0, v0=start, return_eigenvectors=False)
-    return float(value[0].real) - shift
+    return float(np.real(value[0])) - shift
 
 
 def box_eigenvalue(problem: Problem, lowest: float) -> float | None:

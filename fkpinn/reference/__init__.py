@@ -10,6 +10,6 @@ from ._field import FEMReference as FEMReference
 from ._galerkin import GalerkinReference as GalerkinReference
 from ._galerkin import galerkin_reference as galerkin_reference
 from ._stored import catalogue_reference as catalogue_reference
+from ._stored import find_reference as find_reference
 from ._stored import load_reference as load_reference
-from ._stored import reference as reference
 from ._stored import stored_references as stored_references

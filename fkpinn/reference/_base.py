@@ -10,7 +10,7 @@ import numpy as np
 
 from ..domain import AbstractDomain
 
-_CHUNK = 1 << 17  # points a call: bounds memory where a function has large intermediates
+_BATCHES = (64, 1024, 16384)  # points a call: few sizes, so that little is compiled
 _SLACK = 1e-5  # of the diameter: points drawn in single precision still count as inside
 
 
@@ -87,6 +87,17 @@ def check_inside(points: np.ndarray, domain: AbstractDomain) -> None:
     refuse_outside(points, distance > _SLACK * domain.diameter())
 
 
+def scattered(n: int, dim: int) -> np.ndarray:
+    """Points `(n, dim)` spread evenly over the unit cube, always the same ones.
+
+    Multiples of powers of the root of `x^(dim + 1) = x + 1`, modulo one.
+    """
+    root = 2.0
+    for _ in range(64):
+        root = (1.0 + root) ** (1.0 / (dim + 1))
+    return np.arange(1, n + 1)[:, None] * root ** -np.arange(1.0, dim + 1) % 1.0
+
+
 def evaluate(function: Callable[..., Any], points: np.ndarray) -> Any:
     """A one-point function at every row, in double precision, as numpy arrays."""
     return Batched(function)(points)
@@ -100,16 +111,17 @@ class Batched:
 
     def __call__(self, points: np.ndarray) -> Any:
         """Values at every row, as numpy arrays."""
+        step = _BATCHES[-1]
         with jax.enable_x64(True):  # here only: the caller's precision stays as it is
             chunks = [
-                self._chunk(points[i : i + _CHUNK]) for i in range(0, max(len(points), 1), _CHUNK)
+                self._chunk(points[i : i + step]) for i in range(0, max(len(points), 1), step)
             ]
         return jax.tree.map(lambda *parts: np.concatenate(parts), *chunks)
 
     def _chunk(self, points: np.ndarray) -> Any:
-        # few different lengths, so that few are compiled; filled up with a point that is valid
         n = len(points)
-        filled = np.zeros((max(64, 1 << (n - 1).bit_length()), points.shape[1]))
-        filled[:] = points[:1] if n else 0.0
+        size = next(batch for batch in _BATCHES if n <= batch)
+        filled = np.zeros((size, points.shape[1]))
+        filled[:] = points[:1] if n else 0.0  # filled up with a point that is surely valid
         filled[:n] = points
         return jax.tree.map(lambda a: np.asarray(a)[:n], self._compiled(jnp.asarray(filled)))

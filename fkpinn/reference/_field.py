@@ -1,8 +1,10 @@
 """A finite element solution: evaluated anywhere, stored in a small file."""
 
+import contextlib
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +104,9 @@ class FEMReference(AbstractReference):
     def load(path: Any) -> "FEMReference":
         """Read what `save` wrote; `path` is a path or an open binary file."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with contextlib.ExitStack() as stack:
+                source = path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
+                file = np.load(source, allow_pickle=False)
                 data = {name: file[name] for name in file.files}
             meta = json.loads(str(data["meta"]))
             if meta["format"] != _FORMAT:
@@ -110,7 +114,16 @@ class FEMReference(AbstractReference):
             return _restore(data, meta)
         except FileNotFoundError:
             raise
-        except (OSError, KeyError, ValueError, IndexError, EOFError, zipfile.BadZipFile) as error:
+        except (
+            OSError,
+            KeyError,
+            ValueError,
+            IndexError,
+            EOFError,
+            AttributeError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ) as error:
             raise ValueError(
                 f"`path` must be a file written by `FEMReference.save`; {path} is damaged or "
                 f"something else ({type(error).__name__}: {error}). Make it again with "

@@ -3,28 +3,31 @@
 import numpy as np
 
 from ..problem import Problem
-from ._base import evaluate
+from ._base import evaluate, scattered
 
 _N_POINTS = 16
 
 
 def fingerprint(problem: Problem) -> np.ndarray:
     """Shape, coefficients and boundary data at fixed points of the bounding box."""
-    from scipy.stats import qmc
+
+    def data(z):
+        x = problem.space(z)
+        numbers = [problem.domain.signed_distance(x), problem.drift(z), problem.covariance(z)]
+        numbers += [problem.reaction(z), problem.source(z)]
+        if problem.terminal is not None:
+            numbers.append(problem.terminal(x))
+        for condition in problem.conditions():
+            numbers += [field(z) for field in vars(condition).values()]
+        return numbers
 
     lower, upper = problem.domain.bounding_box()
-    u = qmc.Halton(problem.n_coords, scramble=False).random(_N_POINTS + 1)[1:]
-    x = lower + (upper - lower) * u[:, -problem.dim :]
-    z = np.concatenate([u[:, :1] * problem.horizon, x], axis=1) if problem.timed else x
-    numbers = [lower, upper, evaluate(problem.domain.signed_distance, x)]
-    numbers += [evaluate(c, z) for c in (problem.drift, problem.covariance)]
-    numbers += [evaluate(c, z) for c in (problem.reaction, problem.source)]
-    if problem.terminal is not None:
-        numbers.append(evaluate(problem.terminal, x))
-    for condition in problem.conditions():
-        kind = sum(type(condition).__name__.encode())
-        numbers.append(np.array([float(kind)]))
-        numbers += [evaluate(data, z) for data in vars(condition).values()]
+    u = scattered(_N_POINTS, problem.n_coords)
+    z = lower + (upper - lower) * u[:, -problem.dim :]
+    if problem.horizon is not None:
+        z = np.concatenate([u[:, :1] * problem.horizon, z], axis=1)
+    kinds = [float(sum(type(c).__name__.encode())) for c in problem.conditions()]
+    numbers = [lower, upper, np.array(kinds), *evaluate(data, z)]
     return np.concatenate([np.ravel(n) for n in numbers])
 
 

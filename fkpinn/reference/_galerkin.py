@@ -7,7 +7,7 @@ import numpy as np
 
 from ..domain import Box
 from ..problem import Dirichlet, Problem
-from ._base import AbstractReference, as_points, check_inside, evaluate
+from ._base import AbstractReference, as_points, check_inside, evaluate, scattered
 from ._basis import AbstractBasis, LegendreBasis
 
 _SIZE = 192  # functions an axis: `schrodinger` is then known to about 1e-11
@@ -80,7 +80,7 @@ def galerkin_reference(
         raise ValueError(f"`size` must be at least 4; got {size}.")
     fine = _solve(problem, size, basis)
     coarse = _solve(problem, (3 * size) // 4, basis)
-    grid = _halton(4096, problem)
+    grid = _spread(4096, problem)
     u = fine.values(grid)
     gap = np.sqrt(np.mean((u - coarse.values(grid)) ** 2) / np.mean(u**2))
     return GalerkinReference(problem, fine.bases, fine.coefficients, float(gap))
@@ -103,7 +103,7 @@ def _not_separable(problem: Problem) -> str | None:
     zero = all(isinstance(c, Dirichlet) and c.value.is_zero for c in problem.boundary.values())
     if not zero:
         return "its boundary data are not `Dirichlet(0.0)`"
-    x = _halton(256, problem)
+    x = _spread(256, problem)
     y = x[::-1]
     corners = [np.stack([a[:, 0], b[:, 1]], axis=1) for a, b in ((x, x), (y, y), (x, y), (y, x))]
     v = [evaluate(problem.reaction, c) for c in corners]
@@ -152,8 +152,6 @@ def _solve(
     return GalerkinReference(problem, (bases[0], bases[1]), coefficients, None)
 
 
-def _halton(n: int, problem: Problem) -> np.ndarray:
-    from scipy.stats import qmc
-
+def _spread(n: int, problem: Problem) -> np.ndarray:
     lower, upper = problem.domain.bounding_box()
-    return lower + (upper - lower) * qmc.Halton(problem.dim, scramble=False).random(n + 1)[1:]
+    return lower + (upper - lower) * scattered(n, problem.dim)

@@ -28,6 +28,8 @@ def solve_parabolic(assembly: Assembly, n_steps: int) -> np.ndarray:
     times = np.linspace(problem.horizon, 0.0, n_steps + 1)
     stepper = _Stepper(assembly)
     u = evaluate(problem.terminal, assembly.node_points())
+    # boundary values from the start: otherwise data that do not match cost an order
+    u[assembly.fixed] = assembly.boundary_values(problem.horizon)[assembly.fixed]
     snapshots = [u]
     for start, end in itertools.pairwise(times):
         u = stepper.advance(u, float(start), float(end))

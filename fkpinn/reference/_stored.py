@@ -35,7 +35,7 @@ def load_reference(name: str) -> FEMReference:
         return FEMReference.load(file)
 
 
-def reference(
+def find_reference(
     problem: Problem, *, h: float | None = None, exact: ScalarField | None = None
 ) -> AbstractReference:
     """The best truth at hand: closed form, stored, spectral, or finite elements.
@@ -53,7 +53,7 @@ def reference(
         import fkpinn as fk
 
         problem, exact = fk.catalogue("schrodinger")
-        truth = fk.reference(problem, exact=exact)
+        truth = fk.find_reference(problem, exact=exact)
         truth.values([[0.3, 0.2]])
         ```
     """
@@ -71,4 +71,4 @@ def reference(
 def catalogue_reference(name: str) -> AbstractReference:
     """The reference of a catalogue problem."""
     entry = catalogue(name)
-    return reference(entry.problem, exact=entry.exact)
+    return find_reference(entry.problem, exact=entry.exact)

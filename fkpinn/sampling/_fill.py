@@ -10,7 +10,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-_MAX_ROUNDS = 2000
+_MAX_ROUNDS = 1000
 
 Draw = Callable[[Float[Array, " q"]], tuple[Any, Bool[Array, ""]]]
 
@@ -59,15 +59,15 @@ def fill_sobol(draw: Draw, n_coords: int, n: int, seed: int, dtype) -> Any:
     batched = jax.jit(jax.vmap(draw))
     chunks: list[Any] = []
     found, log2 = 0, max(6, int(np.ceil(np.log2(max(n, 1)))))
-    for _ in range(64):
+    while True:
         drawn, keep = batched(jnp.asarray(sequence.random_base2(log2), dtype))
         chosen = np.flatnonzero(np.asarray(keep))
         chunks.append(jax.tree.map(lambda a, chosen=chosen: np.asarray(a)[chosen], drawn))
         found += len(chosen)
         if found >= n:
             return jax.tree.map(lambda *c: jnp.asarray(np.concatenate(c)[:n]), *chunks)
-        log2 = int(np.log2(sequence.num_generated))  # a power of two each time keeps the balance
-        if log2 > 26:
+        log2 = int(np.log2(sequence.num_generated))  # doubling keeps the points balanced
+        if log2 > max(20, 6 + int(np.log2(n))):
             break
     raise ValueError(
         f"Only {found} of {n} Sobol points were found: the domain, or the boundary part asked "

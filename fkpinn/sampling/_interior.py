@@ -57,7 +57,7 @@ def _check_count(n: int) -> None:
 
 def _draw_inside(where: Problem | AbstractDomain) -> tuple[Draw, int]:
     if isinstance(where, AbstractDomain):
-        return lambda u: tuple(where.interior_map(u)), where.n_interior_coords
+        return where.interior_map, where.n_interior_coords
     domain, horizon = where.domain, where.horizon
     if horizon is None:
         return _draw_inside(domain)

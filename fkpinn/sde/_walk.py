@@ -1,5 +1,6 @@
 """Many Euler paths of the diffusion behind a problem, run until they leave the domain."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,8 +12,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._progress import AbstractProgress
 from .._types import Point, Scalar
-from ..problem import Dirichlet, Problem, Robin
+from ..problem import Dirichlet, Neumann, Problem, Robin
 
+_FORGOTTEN = math.log(1e-7)  # a path with a smaller discount adds nothing any more
 _BLOCK = 256  # steps between two looks at which paths are still running
 
 
@@ -105,8 +107,8 @@ def _compact(paths: Paths, keep: np.ndarray) -> Paths:
 
 @eqx.filter_jit
 def _advance(problem: Problem, paths: Paths, dt: float, steps: int) -> tuple[Paths, Array]:
-    dt = jnp.asarray(dt, paths.x.dtype)
-    step = jax.vmap(lambda path: _step(problem, path, dt))
+    width = jnp.asarray(dt, paths.x.dtype)
+    step = jax.vmap(lambda path: _step(problem, path, width))
 
     def body(_, state):
         paths, taken = state
@@ -135,6 +137,7 @@ def _step(problem: Problem, path: Paths, dt: Scalar) -> Paths:
         last = jnp.where(ended, boundary_value, problem.terminal(x))
         ended = ended | over
     payoff = jnp.where(ended, payoff + jnp.exp(log_discount) * last, payoff)
+    ended = ended | (log_discount < _FORGOTTEN)
     moved = Paths(path.owner, time, x, log_discount, payoff, ~ended, key)
     return jax.tree.map(lambda new, old: jnp.where(path.running, new, old), moved, path)
 
@@ -165,7 +168,7 @@ def _reflect(problem: Problem, time, x, payoff, log_discount, hit):
     z = _join(problem, time, domain.project(x))
     ended = hit
     for index, condition in enumerate(problem.conditions()):
-        if isinstance(condition, Dirichlet):
+        if not isinstance(condition, (Neumann, Robin)):
             continue
         here = hit & (part == index)
         local_time = jnp.where(here, 2.0 * overshoot, 0.0)

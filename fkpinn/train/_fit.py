@@ -49,7 +49,8 @@ def fit(
         def one(_, carry):
             parameters, state, _ = carry
             value, gradient = jax.value_and_grad(objective, has_aux=True)(parameters)
-            updates, state = optimizer.update(gradient, state, parameters)
+            with jax.numpy_dtype_promotion("standard"):  # optax relies on it
+                updates, state = optimizer.update(gradient, state, parameters)
             return optax.apply_updates(parameters, updates), state, value
 
         def objective(p):
@@ -61,7 +62,7 @@ def fit(
     state, history, done = optimizer.init(parameters), [], 0
     progress.start("training", steps)
     begin = time.perf_counter()
-    block = block.lower(parameters, state, loss, jnp.asarray(1)).compile()
+    block(parameters, state, loss, jnp.asarray(0))  # compiles; no step is taken
     compile_seconds = time.perf_counter() - begin
     while done < steps:
         count = min(_BLOCK, steps - done)

@@ -1,25 +1,63 @@
 """Signed distance, normals, projection and names of every shape."""
 
+import functools
+from typing import NamedTuple
+
 import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 from fkpinn.domain import Ball, Box, HalfSpace, Polygon
 
-every_shape = pytest.mark.parametrize("shape", helpers.shapes, ids=lambda s: s.name)
-every_primitive = pytest.mark.parametrize("shape", helpers.primitives, ids=lambda s: s.name)
+every_shape = helpers.every_shape
 
 
-def surface_points(domain, n=40_000):
-    return np.asarray(helpers.on_boundary(domain, n, seed=3).points)
+class Geometry(NamedTuple):
+    """All that a domain says of some points."""
+
+    x: np.ndarray
+    distance: np.ndarray
+    contains: np.ndarray
+    normal: np.ndarray
+    gradient: np.ndarray
+    foot: np.ndarray
+    foot_distance: np.ndarray
+    parts: np.ndarray
+    part: np.ndarray
 
 
-def nearest(points, cloud):
-    from scipy.spatial import cKDTree
+def geometry(domain, points):
+    """Evaluated in one compiled call."""
 
-    return cKDTree(cloud).query(np.asarray(points))[0]
+    def one(x):
+        foot = domain.project(x)
+        return Geometry(
+            x, domain.signed_distance(x), domain.contains(x), domain.normal(x),
+            jax.grad(domain.signed_distance)(x), foot, domain.signed_distance(foot),
+            domain.part_distance(x), domain.part_at(x),
+        )  # fmt: skip
+
+    return jax.tree.map(np.asarray, helpers.at(one, points))
+
+
+@functools.cache
+def around(name):
+    """Random points in and around a shape."""
+    domain = helpers.shape(name).domain
+    return geometry(domain, helpers.around(domain, 500))
+
+
+@functools.cache
+def cloud(name):
+    """Many boundary points."""
+    return jax.tree.map(np.asarray, helpers.on_boundary(helpers.shape(name).domain, seed=3))
+
+
+def nearest(points, others):
+    return cKDTree(others).query(points)[0]
 
 
 @every_shape
@@ -33,106 +71,86 @@ def test_volume_and_areas(shape):
 
 
 @every_shape
-def test_distance_is_never_an_overestimate_and_right_in_sign(shape):
-    domain = shape.domain
-    x = helpers.around(domain, 400)
-    distance = helpers.at(domain.signed_distance, x)
-    cloud = surface_points(domain)
-    truth = nearest(x, cloud)
+def test_distance_is_never_an_overestimate(shape):
+    at = around(shape.name)
     # a cloud point can only be farther than the nearest boundary point
-    assert np.all(np.abs(distance) <= truth + 1e-9)
-    assert np.array_equal(np.asarray(helpers.at(domain.contains, x)), np.asarray(distance) < 0)
+    assert np.all(np.abs(at.distance) <= nearest(at.x, cloud(shape.name).points) + 1e-9)
+    for index in range(len(shape.domain.parts)):
+        surface = cloud(shape.name)
+        here = surface.points[surface.parts == index]
+        assert np.all(at.parts[:, index] <= nearest(at.x, here) + 1e-9)
+
+
+@every_shape
+def test_distance_has_the_right_sign(shape):
+    at, surface, domain = around(shape.name), cloud(shape.name), shape.domain
+    assert np.array_equal(at.contains, at.distance < 0)
     step = 1e-4 * domain.diameter()
-    on = helpers.on_boundary(domain, 300)
-    outward = helpers.at(domain.signed_distance, on.points + step * on.normals)
-    inward = helpers.at(domain.signed_distance, on.points - step * on.normals)
-    assert np.mean(np.asarray(outward) > 0) > 0.98  # all but those next to corners
-    assert np.mean(np.asarray(inward) < 0) > 0.98
+    points = np.concatenate([sign * step * surface.normals[:300] for sign in (1, -1)])
+    moved = jnp.asarray(points + np.tile(surface.points[:300], (2, 1)))
+    outside = np.asarray(helpers.at(domain.signed_distance, moved)) > 0
+    assert np.mean(outside[:300]) > 0.98  # all but those next to corners
+    assert np.mean(~outside[300:]) > 0.98
 
 
-@every_primitive
+@pytest.mark.parametrize("shape", helpers.primitives, ids=lambda s: s.name)
 def test_distance_of_primitives_is_exact(shape):
     """It is the distance to a boundary point, and (above) never more than the least one."""
-    x = helpers.around(shape.domain, 500)
-    foot = helpers.at(shape.domain.project, x)
-    distance = helpers.at(shape.domain.signed_distance, x)
-    np.testing.assert_allclose(
-        np.linalg.norm(x - foot, axis=1), np.abs(distance), atol=1e-12, rtol=1e-12
-    )
+    at = around(shape.name)
+    gap = np.linalg.norm(at.x - at.foot, axis=1)
+    np.testing.assert_allclose(gap, np.abs(at.distance), atol=1e-12, rtol=1e-12)
 
 
 @every_shape
 def test_projection_lands_on_the_boundary(shape):
-    domain = shape.domain
-    x = helpers.around(domain, 500)
-    foot = helpers.at(domain.project, x)
-    assert np.max(np.abs(helpers.at(domain.signed_distance, foot))) < 1e-9 * domain.diameter()
-    # no farther than the nearest true boundary point, up to the spacing of the cloud
-    truth = nearest(x, surface_points(domain))
-    if domain.dim <= 2:
-        assert np.all(np.linalg.norm(x - foot, axis=1) <= truth + 0.02 * domain.diameter())
+    at, size = around(shape.name), shape.domain.diameter()
+    assert np.max(np.abs(at.foot_distance)) < 1e-9 * size
+    if shape.domain.dim <= 2:  # and near: no farther than the nearest of many boundary points
+        truth = nearest(at.x, cloud(shape.name).points)
+        assert np.all(np.linalg.norm(at.x - at.foot, axis=1) <= truth + 0.02 * size)
 
 
 @every_shape
 def test_normal_is_the_gradient_of_the_distance(shape):
-    domain = shape.domain
-    x = helpers.around(domain, 300, seed=5)
-    normal = helpers.at(domain.normal, x)
-    np.testing.assert_allclose(np.linalg.norm(normal, axis=1), 1.0, atol=1e-12)
-    gradient = helpers.at(jax.grad(domain.signed_distance), x)
-    np.testing.assert_allclose(normal, gradient, atol=1e-9)
-    on = helpers.on_boundary(domain, 300)
-    agree = np.sum(
-        np.asarray(helpers.at(domain.normal, on.points)) * np.asarray(on.normals), axis=1
-    )
-    assert np.mean(agree > 1 - 1e-9) > 0.99
+    at, surface = around(shape.name), cloud(shape.name)
+    np.testing.assert_allclose(np.linalg.norm(at.normal, axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(at.normal, at.gradient, atol=1e-9)
+    on = geometry(shape.domain, jnp.asarray(surface.points[:500]))
+    assert np.mean(np.sum(on.normal * surface.normals[:500], axis=1) > 1 - 1e-9) > 0.99
 
 
 @every_shape
 def test_parts_of_boundary_points(shape):
-    domain = shape.domain
-    on = helpers.on_boundary(domain, 500)
-    found = helpers.at(domain.part_at, on.points)
-    assert np.mean(np.asarray(found) == np.asarray(on.parts)) > 0.99
-    distances = helpers.at(domain.part_distance, on.points)
-    assert distances.shape == (500, len(domain.parts))
-    assert (
-        np.max(np.take_along_axis(np.asarray(distances), np.asarray(on.parts)[:, None], 1)) < 1e-9
-    )
+    surface = cloud(shape.name)
+    on = geometry(shape.domain, jnp.asarray(surface.points[:500]))
+    assert on.parts.shape == (500, len(shape.domain.parts))
+    assert np.mean(on.part == surface.parts[:500]) > 0.99
+    assert np.max(np.take_along_axis(on.parts, surface.parts[:500, None], 1)) < 1e-9
 
 
 @every_shape
-def test_part_distance_is_never_an_overestimate(shape):
-    domain = shape.domain
-    x = helpers.around(domain, 200)
-    on = helpers.on_boundary(domain, 20_000)
-    distances = np.asarray(helpers.at(domain.part_distance, x))
-    for index in range(len(domain.parts)):
-        cloud = np.asarray(on.points)[np.asarray(on.parts) == index]
-        assert np.all(distances[:, index] <= nearest(x, cloud) + 1e-9)
+def test_precision_is_that_of_the_point(shape):
+    domain, single = shape.domain, jnp.dtype("float32")
 
+    @jax.jit
+    def everything(u, v):
+        inside, on = domain.interior_map(u), domain.boundary_map(v)
+        x = inside.point
+        return (
+            x, on.point, on.normal, domain.signed_distance(x), domain.normal(x),
+            domain.project(x), domain.part_distance(x),
+        )  # fmt: skip
 
-@every_shape
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_precision_is_that_of_the_point(shape, dtype):
-    domain = shape.domain
-    x = jnp.asarray(helpers.inside(domain, 4), dtype)
-    single = jax.jit(jax.vmap(lambda p: (
-        domain.signed_distance(p), domain.normal(p), domain.project(p), domain.part_distance(p)
-    )))  # fmt: skip
-    for array in single(x):
-        assert array.dtype == jnp.dtype(dtype)
+    u = jnp.full(domain.n_interior_coords, 0.3, single)
+    for array in everything(u, jnp.full(domain.n_boundary_coords, 0.3, single)):
+        assert array.dtype == single
         assert np.all(np.isfinite(array))
-    u = jnp.full(domain.n_interior_coords, 0.3, dtype)
-    assert domain.interior_map(u).point.dtype == jnp.dtype(dtype)
-    v = jnp.full(domain.n_boundary_coords, 0.3, dtype)
-    assert domain.boundary_map(v).normal.dtype == jnp.dtype(dtype)
 
 
 @every_shape
 def test_bounding_box_and_ball_contain_the_set(shape):
     domain = shape.domain
-    x = np.asarray(helpers.inside(domain, 2000))
+    x = np.asarray(helpers.inside(domain))
     lower, upper = domain.bounding_box()
     assert np.all(x >= lower - 1e-12) and np.all(x <= upper + 1e-12)
     center, radius = domain.enclosing_ball()
@@ -165,7 +183,7 @@ def test_orientation_does_not_move_edge_names():
 def test_straight_angles_are_fine():
     domain = Polygon([(0, 0), (1, 0), (2, 0), (2, 1), (0, 1)])
     assert domain.volume() == pytest.approx(2.0)
-    assert np.all(helpers.at(domain.contains, helpers.inside(domain, 200)))
+    assert np.all(helpers.at(domain.contains, helpers.inside(domain)))
 
 
 def test_unbounded_sets_are_told_apart():

@@ -126,15 +126,15 @@ def test_two_bases_agree(spectral):
     # f does not vanish on the boundary, so the sine sum converges with order 5/2 only
     problem, x = spectral.problem, grid()
     truth, slope = spectral.values_and_gradients(x)
-    sizes = np.array([32, 64, 128, 256])
+    sizes = np.array([24, 48, 96, 192])
     errors = []
     for size in sizes:
         value, gradient = galerkin_reference(problem, int(size), SineBasis).values_and_gradients(x)
         errors.append(rms(value - truth) / rms(truth))
     order = -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert 2.3 < order < 3.0
-    assert errors[-1] < 2e-5
-    assert rms(gradient - slope) / rms(slope) < 1e-3
+    assert errors[-1] < 5e-5
+    assert rms(gradient - slope) / rms(slope) < 3e-3
 
 
 def test_galerkin_solves_the_equation(spectral):
@@ -150,12 +150,13 @@ def test_galerkin_solves_the_equation(spectral):
     assert np.max(np.abs(residual)) < 1e-4  # the difference quotient's own error
 
 
+@pytest.mark.slow
 def test_galerkin_agrees_with_finite_elements(spectral):
-    fem = fem_reference(spectral.problem, h=0.06)
+    fem = fem_reference(spectral.problem, h=0.12)
     value, slope = spectral.values_and_gradients(grid())
-    assert fem.error_estimate is not None and fem.error_estimate < 2e-4
+    assert fem.error_estimate is not None and fem.error_estimate < 1e-3
     assert rms(fem.values(grid()) - value) / rms(value) < 3 * fem.error_estimate
-    assert rms(fem.gradients(grid()) - slope) / rms(slope) < 1e-2
+    assert rms(fem.gradients(grid()) - slope) / rms(slope) < 2e-2
 
 
 def test_rectangle_with_a_known_solution():

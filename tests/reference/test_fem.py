@@ -1,9 +1,12 @@
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fkpinn import problem as problems
 from fkpinn.domain import Ball, Box, Interval, Polygon
-from fkpinn.problem import Dirichlet, Neumann, Problem, Robin, as_field, catalogue, manufactured
+from fkpinn.problem import Dirichlet, Neumann, Problem, Robin, as_field, manufactured
 from fkpinn.reference import ExactReference, fem_reference
 from fkpinn.reference._assemble import Assembly, Coefficients, import_skfem
 from fkpinn.reference._base import evaluate
@@ -11,37 +14,38 @@ from fkpinn.reference._cells import refine
 from fkpinn.reference._march import factorized, solve_elliptic, solve_parabolic
 from fkpinn.reference._mesh import make_mesh
 
+catalogue = functools.cache(problems.catalogue)  # building one checks its data: a second each
+
 
 def rms(x):
     return float(np.sqrt(np.mean(np.square(x))))
 
 
-def errors_on_refined_meshes(problem, exact, h, n_levels):
+def relative_errors(space, field, truth):
     """Relative L2 errors of values and gradients, by quadrature inside the elements."""
+    corners, d = space.nodes[space.cells], space.dim
+    # points that are special to no polynomial degree, one towards each corner
+    weights = 0.2 / d * np.ones((d + 1, d + 1)) + (0.8 - 0.2 / d) * np.eye(d + 1)
+    x = np.einsum("qk,mkj->mqj", weights, corners).reshape(-1, d)
+    size = np.repeat(np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])), d + 1)
+    one = np.ones((len(x), 1))
+    value, slope, outside = space.evaluate(x, field, np.zeros(one.shape, int), one)
+    assert not np.any(outside)
+    wanted, gradient = truth.values_and_gradients(x)
+    mean = lambda e: np.sqrt(np.sum(size * e) / np.sum(size))
+    return [
+        mean((value - wanted) ** 2) / mean(wanted**2),
+        mean(np.sum((slope - gradient) ** 2, 1)) / mean(np.sum(gradient**2, 1)),
+    ]
+
+
+def errors_on_refined_meshes(problem, exact, h, n_levels):
     coefficients, mesh = Coefficients(problem), make_mesh(problem.domain, h)
-    truth = ExactReference(problem, exact)
-    found = []
+    truth, found = ExactReference(problem, exact), []
     for level in range(n_levels):
         mesh = mesh if level == 0 else refine(mesh)
         assembly = Assembly(coefficients, mesh)
-        field = solve_elliptic(assembly)
-        corners = mesh.vertices[mesh.cells]
-        d = problem.dim
-        # points that are special to no degree, one in the middle half of each corner
-        weights = 0.2 / d * np.ones((d + 1, d + 1)) + (0.8 - 0.2 / d) * np.eye(d + 1)
-        x = np.einsum("qk,mkj->mqj", weights, corners).reshape(-1, d)
-        size = np.repeat(np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])), d + 1)
-        one = np.ones((len(x), 1))
-        value, slope, outside = assembly.space.evaluate(x, field, np.zeros(one.shape, int), one)
-        assert not np.any(outside)
-        wanted, gradient = truth.values_and_gradients(x)
-        mean = lambda e, size=size: np.sqrt(np.sum(size * e) / np.sum(size))
-        found.append(
-            [
-                mean((value - wanted) ** 2) / mean(wanted**2),
-                mean(np.sum((slope - gradient) ** 2, 1)) / mean(np.sum(gradient**2, 1)),
-            ]
-        )
+        found.append(relative_errors(assembly.space, solve_elliptic(assembly), truth))
     return np.array(found).T
 
 
@@ -75,19 +79,21 @@ def test_third_order_in_one_dimension():
     assert orders(found)[0] >= 2.8, found
 
 
-@pytest.mark.parametrize("name", ["variable-diffusion", "robin"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("variable-diffusion", marks=pytest.mark.slow), "robin"]
+)
 def test_error_estimate_is_honest(name):
     problem, exact = catalogue(name)
     truth = ExactReference(problem, exact)
-    found = fem_reference(problem, h=0.2)
-    x = found.space.nodes
-    error = found.space.rms(found.fields[0] - truth.values(x)) / found.space.rms(truth.values(x))
+    found = fem_reference(problem, h=0.3)
+    error, _ = relative_errors(found.space, found.fields, truth)
     assert found.error_estimate is not None
     assert 0.5 * found.error_estimate < error < 2 * found.error_estimate
     assert found.error_estimate < 2e-5
     assert found.provenance["observed_order"] > 2.8
 
 
+@pytest.mark.slow
 def test_unbounded_gradients_at_a_reentrant_corner():
     corner = Polygon([(0, 0), (0, -1), (1, -1), (1, 1), (-1, 1), (-1, 0)])
 
@@ -140,11 +146,11 @@ def test_second_order_in_time():
         boundary={"l": (Robin, lambda t, x: 1.0 + t)},
         **TIMED,
     )
-    assembly = Assembly(Coefficients(problem), make_mesh(problem.domain, 0.02))
+    assembly = Assembly(Coefficients(problem), make_mesh(problem.domain, 0.04))
     truth = ExactReference(problem, as_field(timed_exact, True))
     x = assembly.space.nodes
     found = []
-    for n in (6, 12, 24, 48):
+    for n in (4, 8, 16, 32):
         fields = solve_parabolic(assembly, n)
         found.append(
             max(
@@ -158,38 +164,41 @@ def test_second_order_in_time():
 
 def test_parabolic_reference_between_snapshots():
     problem, exact = catalogue("ornstein-uhlenbeck")
-    found = fem_reference(problem, h=0.12, n_steps=32)
+    found = fem_reference(problem, h=0.15, n_steps=16)
     z = np.random.default_rng(0).uniform([0, -2, -2], [1, 2, 2], (500, 3))
     value, slope = ExactReference(problem, exact).values_and_gradients(z)
     got, gradient = found.values_and_gradients(z)
     assert found.error_estimate is not None
-    assert rms(got - value) / rms(value) < 2 * found.error_estimate < 2e-3
-    assert rms(gradient - slope) / rms(slope) < 5e-3
+    assert rms(got - value) / rms(value) < 2 * found.error_estimate < 5e-3
+    assert rms(gradient - slope) / rms(slope) < 1e-2
     with pytest.raises(ValueError, match=r"`points` must have times"):
         found.values([[1.5, 0.0, 0.0]])
 
 
-def test_terminal_data_that_do_not_match_the_boundary_are_damped():
+def test_terminal_data_that_do_not_match_the_boundary():
     problem = Problem(Interval(0.0, 1.0), diffusion=2**0.5, horizon=0.5, terminal=1.0)
-    found = fem_reference(problem, h=0.01, n_steps=64)
-    k = np.arange(1, 400, 2)
-    x = np.array([0.05, 0.3, 0.5])
-    wanted = 4 / np.pi * np.exp(-((np.pi * k) ** 2) * 0.4) / k @ np.sin(np.pi * np.outer(k, x))
-    got = found.values(np.stack([np.full(3, 0.1), x], axis=1))
-    np.testing.assert_allclose(got, wanted, rtol=2e-2)
-    assert np.min(found.fields) > -0.05 and np.max(found.fields) < 1.05
+    assembly = Assembly(Coefficients(problem), make_mesh(problem.domain, 0.01))
+    k, x = np.arange(1, 400, 2), assembly.space.nodes[:, 0]
+    wanted = 4 / np.pi * np.exp(-((np.pi * k) ** 2) * 0.25) / k @ np.sin(np.pi * np.outer(k, x))
+    found = []
+    for n in (16, 32, 64, 128):
+        fields = solve_parabolic(assembly, n)
+        found.append(rms(fields[n // 2] - wanted) / rms(wanted))
+        assert np.min(fields) > -0.2 and np.max(fields) < 1.2
+    assert -np.polyfit(np.arange(4), np.log2(found), 1)[0] > 1.9, found
+    assert found[-1] < 3e-4
 
 
 def test_refusals():
     with pytest.raises(ValueError, match="`problem` has dimension 5; finite elements here cover"):
         fem_reference(catalogue("poisson-5d").problem)
     problem = catalogue("poisson").problem
-    with pytest.raises(ValueError, match="`h` must be a positive length; got -1.0"):
+    with pytest.raises(ValueError, match=r"`h` must be a positive length; got -1\.0"):
         fem_reference(problem, h=-1.0)
     with pytest.raises(ValueError, match="`n_steps` is for parabolic problems; got 8"):
         fem_reference(problem, n_steps=8)
     timed = manufactured(Interval(-1.0, 1.0), timed_exact, **TIMED)
-    with pytest.raises(ValueError, match="`n_steps` must be a multiple of 4 .* got 13"):
+    with pytest.raises(ValueError, match=r"`n_steps` must be a multiple of 4 .* got 13"):
         fem_reference(timed, n_steps=13)
 
 

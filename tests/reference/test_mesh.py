@@ -3,26 +3,39 @@ import numpy as np
 import pytest
 
 from fkpinn.domain import Ball, Box, HalfSpace, Interval, Polygon
+from fkpinn.reference import _triangulate
 from fkpinn.reference._base import evaluate
 from fkpinn.reference._cells import edges_of, refine
 from fkpinn.reference._mesh import make_mesh
 from fkpinn.reference._outline import boundary_pieces
+from fkpinn.reference._size import SizeField
 from fkpinn.reference._triangulate import min_angle
 
-SHAPES = [
-    (s.name, s.domain) for s in helpers.primitives + helpers.combinations if s.domain.dim == 2
-] + [
-    ("lens", Ball([0, 0], 1.0, name="a") & Ball([1, 0], 1.0, name="b")),
-    ("three", Box([0, 0], [2, 1]) | Box([0.5, 0], [1.2, 2]) | Ball([2, 0.5], 0.4, name="c")),
-    ("cut", Ball([0, 0], 1.0) & HalfSpace([1, 2], [0.2, 0.1], name="cut")),
-    ("far", Box([100, 100], [103, 101]) - Ball([101, 100.5], 0.05, name="h")),
-    ("thin", Box([0, 0], [10, 0.1])),
-    (
-        "gaps",
-        Box([0, 0], [1, 1]) - Ball([0.5, 0.21], 0.2, name="h") - Ball([0.5, 0.615], 0.2, name="k"),
-    ),
-    ("apart", Ball([0, 0], 1.0) | Ball([3, 0], 1.0, name="two")),
-    ("flush", Box([0, 0], [2, 2]) - Box([0, 1], [1, 3], name="bite")),
+SHAPES = [s for s in helpers.primitives + helpers.combinations if s.domain.dim == 2] + [
+    helpers.Shape(name, domain, volume, {}, True)
+    for name, domain, volume in [
+        (
+            "lens",
+            Ball([0, 0], 1.0, name="a") & Ball([1, 0], 1.0, name="b"),
+            2 * np.pi / 3 - 0.75**0.5,
+        ),
+        (
+            "three",
+            Box([0, 0], [2, 1]) | Box([0.5, 0], [1.2, 2]) | Ball([2, 0.5], 0.4, name="c"),
+            2.7 + 0.08 * np.pi,
+        ),
+        ("far", Box([100, 100], [103, 101]) - Ball([101, 100.5], 0.05, name="h"), 2.99215),
+        ("thin", Box([0, 0], [10, 0.1]), 1.0),
+        (
+            "gaps",
+            Box([0, 0], [1, 1])
+            - Ball([0.5, 0.21], 0.2, name="h")
+            - Ball([0.5, 0.615], 0.2, name="k"),
+            1 - 0.08 * np.pi,
+        ),
+        ("apart", Ball([0, 0], 1.0) | Ball([3, 0], 1.0, name="two"), 2 * np.pi),
+        ("flush", Box([0, 0], [2, 2]) - Box([0, 1], [1, 3], name="bite"), 3.0),
+    ]
 ]
 
 
@@ -36,8 +49,9 @@ def areas(mesh):
     return 0.5 * (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
 
 
-@pytest.mark.parametrize(("name", "domain"), SHAPES, ids=[name for name, _ in SHAPES])
-def test_mesh_covers_the_domain(name, domain):
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_mesh_covers_the_domain(shape):
+    domain = shape.domain
     h = size_of(domain)
     mesh = make_mesh(domain, h)
     corners = mesh.vertices[mesh.cells]
@@ -56,14 +70,16 @@ def test_mesh_covers_the_domain(name, domain):
     assert np.max(middles[np.arange(len(middles)), mesh.facet_parts]) < 1e-7 * scale
     # the area tends to the volume as curved edges are cut
     fine = refine(refine(mesh))
-    assert np.sum(areas(fine)) == pytest.approx(domain.volume(), rel=2e-3)
+    assert np.sum(areas(fine)) == pytest.approx(shape.volume, rel=2e-3)
     lengths = np.linalg.norm(np.diff(fine.vertices[fine.facets], axis=1)[:, 0], axis=1)
-    for index, (part, area) in enumerate(domain.areas().items()):
-        assert np.sum(lengths[fine.facet_parts == index]) == pytest.approx(area, rel=3e-3), part
+    for part, area in shape.areas.items():
+        assert np.sum(lengths[fine.facet_parts == domain.parts.index(part)]) == pytest.approx(
+            area, rel=3e-3
+        ), part
 
 
 def test_mesh_is_the_same_every_time():
-    domain = SHAPES[-1][1]
+    domain = SHAPES[-1].domain
     one, two = make_mesh(domain, 0.2), make_mesh(domain, 0.2)
     np.testing.assert_array_equal(one.vertices, two.vertices)
     np.testing.assert_array_equal(one.cells, two.cells)
@@ -117,7 +133,33 @@ def test_empty_set_has_no_boundary():
         boundary_pieces(Ball([0, 0], 1.0) - Ball([0, 0], 2.0))
 
 
-def test_a_cusp_is_refused():
+def test_circles_that_touch_leave_a_cusp():
     touching = Ball([0, 0], 1.0) - Ball([0.5, 0.0], 0.5, name="inner")
-    with pytest.raises(ValueError, match="`domain` could not be meshed"):
-        make_mesh(touching, 0.3)
+    mesh = refine(refine(make_mesh(touching, 0.3)))
+    assert np.sum(areas(mesh)) == pytest.approx(0.75 * np.pi, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "match"),
+    [
+        ("_RETRIES", 0, "boundary edges are missing"),
+        ("_MIN_ANGLE", 61.0, "smallest angle .* degrees"),
+    ],
+)
+def test_a_mesh_that_fails_is_refused(monkeypatch, setting, value, match):
+    monkeypatch.setattr(_triangulate, setting, value)
+    with pytest.raises(ValueError, match="`domain` could not be meshed.*" + match):
+        make_mesh(Box([0, 0], [1, 1]), 0.3)
+
+
+def test_a_boundary_edge_that_is_missing_is_cut_in_two():
+    # too coarse for the slit on purpose: sizes are given, not found
+    pieces = boundary_pieces(Box([0, 0], [1, 1]) - Box([0.2, 0.2], [0.8, 0.21], name="slit"))
+    marks = [np.array([0.0, 1.0]) for _ in pieces]
+    field = SizeField(1.0, np.zeros((0, 2)), np.zeros(0))
+    missing = np.zeros(len(pieces), bool)
+    missing[2] = True
+    finer, smaller = _triangulate._halve(pieces, marks, missing, field)
+    np.testing.assert_array_equal(finer[2], [0.0, 0.5, 1.0])
+    assert [len(s) for i, s in enumerate(finer) if i != 2] == [2] * (len(pieces) - 1)
+    assert smaller(pieces[2].at(np.array([0.5])))[0] == pytest.approx(0.6 * pieces[2].length)

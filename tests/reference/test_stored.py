@@ -1,24 +1,34 @@
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fkpinn.domain import Box
-from fkpinn.problem import Problem, catalogue, muller_brown_committor
+from fkpinn import problem as problems
+from fkpinn.domain import Box, Interval
+from fkpinn.problem import Problem, muller_brown_committor
 from fkpinn.reference import (
     ExactReference,
     FEMReference,
     GalerkinReference,
     catalogue_reference,
     fem_reference,
+    find_reference,
     load_reference,
-    reference,
     stored_references,
 )
+from fkpinn.reference._fingerprint import same_problem
+
+catalogue = functools.cache(problems.catalogue)  # building one checks its data: a second each
 
 # independent computations, written down before this code existed
 KNOWN = {
-    "met": [((0, 0), 19.966, 3e-4), ((1, 0), 18.9255, 3e-4), ((-1, 0), 18.9255, 3e-4)]
-    + [((0, 1.5), 15.614, 3e-4)],
+    "met": [
+        ((0, 0), 19.966, 3e-4),
+        ((1, 0), 18.9255, 3e-4),
+        ((-1, 0), 18.9255, 3e-4),
+        ((0, 1.5), 15.614, 3e-4),
+    ],
     "committor": [((-0.05, 0.47), 0.815, 1e-3), ((-0.8, 0.6), 0.305, 2e-3)],
 }
 
@@ -34,13 +44,13 @@ def test_stored_values(name):
     assert stored.provenance["unknowns"] == stored.fields.shape[1]
 
 
-@pytest.mark.parametrize(("name", "h", "bar"), [("met", 0.15, 2e-4), ("committor", 0.12, 1e-4)])
+@pytest.mark.parametrize(("name", "h", "bar"), [("met", 0.25, 1e-3), ("committor", 0.25, 1e-4)])
 def test_stored_agree_with_a_fresh_coarser_solve(name, h, bar):
     stored, fresh = load_reference(name), fem_reference(catalogue(name).problem, h=h)
     x = fresh.space.nodes
     gap = fresh.space.rms(stored.values(x) - fresh.fields[0]) / fresh.space.rms(fresh.fields[0])
     assert gap < bar
-    assert fresh.error_estimate is not None and gap < 2 * fresh.error_estimate
+    assert fresh.error_estimate is not None and gap < 3 * fresh.error_estimate
 
 
 def test_committor_is_a_probability():
@@ -59,31 +69,29 @@ def test_met_is_symmetric_and_peaks_inside():
 
 def test_choice():
     problem, exact = catalogue("poisson")
-    assert isinstance(reference(problem, exact=exact), ExactReference)
+    assert isinstance(find_reference(problem, exact=exact), ExactReference)
     assert isinstance(catalogue_reference("poisson-5d"), ExactReference)
     assert isinstance(catalogue_reference("schrodinger"), GalerkinReference)
     met = catalogue_reference("met")
     assert isinstance(met, FEMReference)
     assert met.provenance == load_reference("met").provenance
-    coarse = reference(catalogue("met").problem, h=0.4)
-    assert coarse.provenance["h"] == 0.4
+    assert find_reference(Problem(Interval(0.0, 1.0), source=1.0), h=0.1).provenance["h"] == 0.1
 
 
 def test_a_problem_with_a_stored_name_but_other_data_is_solved():
-    other = Problem(Box([0, 0], [1, 1]), source=lambda x: 1.0 + x[0], name="met", drift=[1.0, 0.0])
-    assert reference(other).provenance["unknowns"] != load_reference("met").provenance["unknowns"]
-    colder = muller_brown_committor(beta=0.04)
-    assert colder.name == "committor"
-    stored = load_reference("committor")
-    found = reference(colder, h=0.2)
-    assert abs(found.values([[-0.8, 0.6]])[0] - stored.values([[-0.8, 0.6]])[0]) > 1e-3
+    stored = load_reference("committor").fingerprint
+    assert same_problem(catalogue("committor").problem, stored)
+    assert not same_problem(catalogue("met").problem, stored)
+    assert not same_problem(muller_brown_committor(beta=0.04), stored)
+    other = Problem(Interval(0.0, 1.0), source=1.0, name="met")
+    assert find_reference(other).provenance["elements"] == 32
 
 
 def test_too_many_dimensions():
     with pytest.raises(
-        ValueError, match="`problem` has dimension 3; .* Give its solution as `exact`"
+        ValueError, match=r"`problem` has dimension 3; .* Give its solution as `exact`"
     ):
-        reference(Problem(Box([0] * 3, [1] * 3), source=lambda x: jnp.sum(x)))
+        find_reference(Problem(Box([0] * 3, [1] * 3), source=lambda x: jnp.sum(x)))
 
 
 def test_unknown_name():

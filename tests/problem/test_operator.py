@@ -1,0 +1,82 @@
+"""The residual: zero for exact solutions, equal to its brute-force twin, first order exact."""
+
+import helpers
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from fkpinn.problem import (
+    boundary_residual,
+    catalogue,
+    generator,
+    jet,
+    residual,
+    residual_by_hessian,
+)
+from fkpinn.sampling import sample_boundary, sample_interior
+
+with_exact = pytest.mark.parametrize("name", helpers.EXACT_NAMES)
+
+
+@with_exact
+def test_residual_of_closed_forms_vanishes(name):
+    case = helpers.case(name)
+    z = sample_interior(case.problem, 1000, key=jr.key(0))
+    assert np.max(np.abs(helpers.at(lambda p: residual(case.problem, case.exact, p), z))) <= 1e-10
+
+
+@with_exact
+def test_closed_forms_meet_their_boundary_and_terminal_data(name):
+    case = helpers.case(name)
+    on = sample_boundary(case.problem, 300, key=jr.key(1))
+    for index, condition in enumerate(case.problem.conditions()):
+        here = np.asarray(on.parts) == index
+        violation = jax.vmap(
+            lambda z, n, c=condition: boundary_residual(case.problem, c, case.exact, z, n)
+        )(on.points[here], on.normals[here])
+        assert np.max(np.abs(violation)) <= 1e-10
+    if case.problem.timed:
+        x = sample_interior(case.problem.domain, 100, key=jr.key(2))
+        z = jnp.concatenate([jnp.full((100, 1), case.problem.horizon), x], axis=1)
+        data = jax.vmap(case.problem.terminal)(x)
+        np.testing.assert_allclose(jax.vmap(case.exact)(z), data, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*helpers.EXACT_NAMES, "schrodinger", "met", "committor"])
+def test_residual_equals_its_brute_force_twin(name):
+    problem = catalogue(name).problem
+    weights = jr.normal(jr.key(3), (8, problem.n_coords))
+
+    def trial(z):
+        return jnp.sum(jnp.tanh(weights @ z)) * jnp.exp(-0.1 * jnp.sum(z**2))
+
+    z = sample_interior(problem, 50, key=jr.key(4))
+    fast = helpers.at(lambda p: residual(problem, trial, p), z)
+    slow = helpers.at(lambda p: residual_by_hessian(problem, trial, p), z)
+    np.testing.assert_allclose(fast, slow, rtol=1e-10, atol=1e-10 * float(jnp.max(jnp.abs(slow))))
+
+
+def test_generator_is_the_rate_of_change_along_paths():
+    r"""$\mathcal{L}u(x)$ is the limit of $(E[u(X_h)] - u(x)) / h$; here by Gauss-Hermite."""
+    problem = helpers.case("variable-diffusion").problem
+    u = lambda x: jnp.sin(x[0]) * jnp.exp(0.3 * x[1])
+    x, h = jnp.array([0.2, -0.3]), 1e-5
+    nodes, weights = np.polynomial.hermite_e.hermegauss(9)
+    grid = jnp.asarray(np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2))
+    mass = jnp.asarray(np.outer(weights, weights).reshape(-1) / (2 * np.pi))
+    step = lambda w: x + problem.drift(x) * h + problem.sigma(x) @ w * h**0.5
+    mean = jnp.sum(mass * jax.vmap(lambda w: u(step(w)))(grid))
+    np.testing.assert_allclose((mean - u(x)) / h, generator(problem, u, x), rtol=1e-4)
+
+
+def test_jet_holds_the_derivatives():
+    problem = helpers.case("ornstein-uhlenbeck").problem
+    u = lambda z: z[0] ** 2 + z[0] * z[1] + z[1] ** 2 * z[2]
+    z = jnp.array([0.5, 1.0, 2.0])
+    at = jet(problem, u, z)
+    np.testing.assert_allclose(at.value, 0.25 + 0.5 + 2.0)
+    np.testing.assert_allclose(at.gradient, [0.5 + 2 * 2.0, 1.0])
+    np.testing.assert_allclose(at.rate, 2 * 0.5 + 1.0)
+    np.testing.assert_allclose(at.curvature, 0.64 * 2 * 2.0)
