@@ -1,5 +1,6 @@
 import itertools
 import os
+from pathlib import Path
 
 # Two xdist workers on two cores: one thread each, or they fight. Read when jax starts.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -9,7 +10,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
 # Tests compile the same small functions again and again, in two processes: share the results.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", ".cache/jax-tests")
+_CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 
 import jax
