@@ -127,7 +127,7 @@ def solve(
     settings = settings or PRESETS["quick"]
     _check_method(method)
     keys = jr.split(jr.key(seed), 2)
-    labels = _labels(problem, settings, method, progress or SilentProgress(), keys[0])
+    labels = _labels(problem, settings, method, progress or SilentProgress(), seed, keys[0])
     trained = _train(problem, settings, labels, progress or SilentProgress(), keys[1])
     return Solution(problem, trained.network, trained.history)
 
@@ -163,7 +163,7 @@ def run(
     name = problem if isinstance(problem, str) else target.name
     label_key, train_key, test_key = jr.split(jr.key(seed), 3)
     clock = [time.perf_counter()]
-    labels = _labels(target, settings, method, progress, label_key)
+    labels = _labels(target, settings, method, progress, seed, label_key)
     clock.append(time.perf_counter())
     trained = _train(target, settings, labels, progress, train_key)
     clock.append(time.perf_counter())
@@ -216,15 +216,15 @@ def _labels(
     settings: Settings,
     method: str,
     progress: AbstractProgress,
+    seed: int,
     key: PRNGKeyArray,
 ) -> Labels | None:
     if method == "pinn":
         return None
-    point_key, path_key = jr.split(key)
-    points = sample_interior(problem, settings.n_labels, dtype=jnp.float32, key=point_key)
+    points = sample_interior(problem, settings.n_labels, dtype=jnp.float32, key=key)
     dt = settings.dt or _step_size(problem, points)
     return estimate_labels(
-        problem, points, n_paths=settings.n_paths, dt=dt, progress=progress, key=path_key
+        problem, points, n_paths=settings.n_paths, dt=dt, seed=seed, progress=progress
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import tyro
 
+from fkpinn.cli._bench import Bench
+from fkpinn.cli._labels import LabelsCommand
 from fkpinn.cli._problems import Problems
 from fkpinn.cli._reference import Reference
 from fkpinn.cli._solve import Solve
@@ -17,7 +19,13 @@ Start with `fkpinn problems`, then `fkpinn solve met --preset quick --out runs/d
 `fkpinn COMMAND --help` tells more about a command, `fkpinn --version` the version.
 """
 
-_COMMANDS = {"problems": Problems, "solve": Solve, "reference": Reference}
+_COMMANDS = {
+    "problems": Problems,
+    "labels": LabelsCommand,
+    "solve": Solve,
+    "reference": Reference,
+    "bench": Bench,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,6 +1,7 @@
 """Problems by name, with their solutions where these are known in closed form."""
 
 import difflib
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -38,6 +39,11 @@ def catalogue(name: str) -> Entry:
         raise ValueError(
             f"`name` must be a problem of the catalogue {tuple(_BUILDERS)}; got {name!r}.{hint}"
         )
+    return _build(name)
+
+
+@functools.cache  # the same object each time, so that nothing is compiled twice
+def _build(name: str) -> Entry:
     return _BUILDERS[name]()
 
 

@@ -1,4 +1,18 @@
 """Paths of the diffusion behind a problem."""
 
-from ._walk import Payoffs as Payoffs
-from ._walk import run_paths as run_paths
+from ._exit import AbstractExit as AbstractExit
+from ._exit import BridgeExit as BridgeExit
+from ._exit import PlainExit as PlainExit
+from ._exit import ShiftedExit as ShiftedExit
+from ._path import Scheme as Scheme
+from ._spheres import Spheres as Spheres
+from ._stepper import AbstractStepper as AbstractStepper
+from ._stepper import EulerMaruyama as EulerMaruyama
+from ._stepper import Heun as Heun
+from ._stepper import Platen as Platen
+from ._walk import Ended as Ended
+from ._walk import Plan as Plan
+from ._walk import Widths as Widths
+from ._walk import compile_batch as compile_batch
+from ._walk import default_widths as default_widths
+from ._walk import run_batches as run_batches

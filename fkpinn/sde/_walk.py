@@ -1,180 +1,241 @@
-"""Many Euler paths of the diffusion behind a problem, run until they leave the domain."""
+"""Many paths at once, in lanes that are refilled as paths end."""
 
-import math
-from typing import NamedTuple
+import functools
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
-from .._progress import AbstractProgress
-from .._types import Point, Scalar
-from ..problem import Dirichlet, Neumann, Problem, Robin
+from ..problem import Problem
+from ._path import Lane, Scheme, advance, finish, steps_per_block
+from ._random import Stream, normals, seed_words
 
-_FORGOTTEN = math.log(1e-7)  # a path with a smaller discount adds nothing any more
-_BLOCK = 256  # steps between two looks at which paths are still running
-
-
-class Paths(NamedTuple):
-    """The state of paths that are still running, one row a path."""
-
-    owner: Int[Array, " k"]
-    time: Float[Array, " k"]
-    x: Float[Array, "k d"]
-    log_discount: Float[Array, " k"]
-    payoff: Float[Array, " k"]
-    running: Bool[Array, " k"]
-    key: PRNGKeyArray
+_LANE_AXES: Any = Lane._make(1 if name == "x" else 0 for name in Lane._fields)
+_NEVER = 2**32 - 1
+_AHEAD = 8  # blocks of normals drawn at a time
 
 
-class Payoffs(NamedTuple):
-    """Payoff of every path, by starting point, and how many were cut short."""
+class Plan(NamedTuple):
+    """Which paths to run: `n_paths` from each point, cut after `n_steps`."""
 
-    payoff: Float[np.ndarray, "n k"]
-    unfinished: Int[np.ndarray, " n"]
+    problem: Problem
+    scheme: Scheme
+    points: Float[Array, "n z"]
+    n_paths: int
+    dt: float
+    n_steps: int | None
+    seed: int
+
+
+class Widths(NamedTuple):
+    """How many lanes run side by side, from wide to narrow, and how many paths make a batch."""
+
+    lanes: tuple[int, ...]
+    batch: int
+    threads: int
+
+
+def default_widths() -> Widths:
+    """Lanes that fit the cache of a core, or that fill an accelerator."""
+    if jax.default_backend() == "cpu":
+        return Widths((4096, 512), 1 << 16, os.cpu_count() or 1)
+    return Widths((1 << 19, 1 << 15, 1 << 11), 1 << 22, 1)
+
+
+class Ended(NamedTuple):
+    """Payoffs of consecutive paths, whether each was cut, and the steps all of them took."""
+
+    first: int
+    payoff: np.ndarray
+    late: np.ndarray
     path_steps: int
 
 
-def run_paths(
-    problem: Problem,
-    points: Float[Array, "n z"],
-    *,
-    dt: float,
-    n_paths: int,
-    t_max: float,
-    progress: AbstractProgress,
-    key: PRNGKeyArray,
-) -> Payoffs:
-    """Run `n_paths` paths from each point until they leave, or until `t_max`.
+def run_batches(
+    plan: Plan, batches: list[tuple[int, int]], widths: Widths | None = None
+) -> Iterator[Ended]:
+    """Run ranges of path numbers (path `i` starts at point `i // n_paths`), several at a time."""
+    widths = widths or default_widths()
+    run = functools.partial(_run_batch, plan, widths)
+    if widths.threads == 1 or len(batches) == 1:
+        yield from map(run, batches)
+        return
+    with ThreadPoolExecutor(widths.threads) as pool:
+        yield from pool.map(run, batches)
 
-    Finished paths are removed as the run goes on, so the work is in proportion to the number
-    of steps really taken.
-    """
-    n, total = len(points), len(points) * n_paths
-    paths = _start(problem, points, n_paths, key)
-    payoff, unfinished = np.zeros(total), np.zeros(total, dtype=bool)
-    steps_left = np.inf if np.isinf(t_max) else int(np.ceil(t_max / dt))
-    done, path_steps = 0, 0
-    progress.start("labels", total)
-    while done < total and steps_left > 0:
-        steps = int(min(_BLOCK, steps_left))
-        paths, taken = _advance(problem, paths, dt, steps)
-        path_steps += int(taken)
-        steps_left -= steps
-        finished = ~np.asarray(paths.running)
-        owner = np.asarray(paths.owner)
-        ended = finished & (owner >= 0)
-        payoff[owner[ended]] = np.asarray(paths.payoff)[ended]
-        done += int(np.count_nonzero(ended))
-        paths = _compact(paths, np.flatnonzero(~finished))
-        progress.update(done)
-    left = np.asarray(paths.owner)[np.asarray(paths.running)]
-    payoff[left] = np.asarray(paths.payoff)[np.asarray(paths.running)]
-    unfinished[left] = True
-    return Payoffs(
-        payoff.reshape(n, n_paths), unfinished.reshape(n, n_paths).sum(axis=1), path_steps
+
+def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
+    """Compile what a batch of that many paths needs, without running a path."""
+    queue = _queue(plan, 0, count)
+    for width in _lanes(widths, count):
+        state = _begin(plan.problem.dim, width, count, plan.points.dtype)
+        jax.block_until_ready(_advance(plan.problem, plan.scheme, queue, state, jnp.asarray(0)))
+
+
+def _lanes(widths: Widths, count: int) -> list[int]:
+    return [w for w in widths.lanes if w < 2 * count] or [widths.lanes[-1]]
+
+
+def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
+    first, count = batch
+    queue = _queue(plan, first, count)
+    lanes_at = _lanes(widths, count)
+    width = lanes_at.pop(0)
+    state = _begin(plan.problem.dim, width, count, plan.points.dtype)
+    rounds, work = 1, 0
+    steps_a_round = _AHEAD * steps_per_block(plan.problem.noise_dim)
+    while True:
+        state = _advance(plan.problem, plan.scheme, queue, state, jnp.asarray(rounds))
+        left, cursor = int(state.left), int(state.cursor)
+        if left == 0 and cursor >= count:
+            break
+        work += width * rounds * steps_a_round
+        if cursor >= count and lanes_at and left <= lanes_at[0]:
+            width = lanes_at.pop(0)
+            state = _narrow(state, width)
+        length = work / max(cursor - left, 1)  # of a path, about
+        rounds = int(np.clip(length / 8 / steps_a_round, 1, 512))
+    taken = int(np.sum(np.asarray(state.taken), dtype=np.int64))
+    return Ended(first, np.asarray(state.payoff), np.asarray(state.late), taken)
+
+
+def _queue(plan: Plan, first: int, count: int) -> "_Queue":
+    """The paths of a batch; all points travel, so that batches share compiled code."""
+    point, offset = divmod(first, plan.n_paths)
+    points = plan.points
+    return _Queue(
+        points=points.T,
+        base=np.uint32(point),
+        offset=np.uint32(offset),
+        total=np.uint32(count),
+        n_paths=np.uint32(plan.n_paths),
+        dt=jnp.asarray(plan.dt, points.dtype),
+        n_steps=np.uint32(_NEVER if plan.n_steps is None else plan.n_steps),
+        seed=tuple(map(jnp.asarray, seed_words(plan.seed))),
     )
 
 
-def _start(problem: Problem, points, n_paths: int, key: PRNGKeyArray) -> Paths:
-    rows = jnp.repeat(points, n_paths, axis=0)
-    k = rows.shape[0]
-    zero = jnp.zeros(k, rows.dtype)
-    return Paths(
-        owner=jnp.arange(k),
-        time=rows[:, 0] if problem.timed else zero,
-        x=rows[:, 1:] if problem.timed else rows,
-        log_discount=zero,
-        payoff=zero,
-        running=jnp.ones(k, bool),
-        key=jr.split(key, k),
+class _Queue(NamedTuple):
+    points: Float[Array, "z n"]
+    base: Any
+    offset: Any
+    total: Any
+    n_paths: Any
+    dt: Array
+    n_steps: Any
+    seed: tuple
+
+
+class _State(NamedTuple):
+    lanes: Lane
+    slot: Int[Array, " w"]  # where the lane's payoff goes; past the end for an idle lane
+    cursor: Array
+    left: Array
+    payoff: Float[Array, " k"]
+    late: Array
+    taken: Array  # steps of each path
+
+
+def _begin(dim: int, width: int, count: int, dtype) -> _State:
+    zero, none = jnp.zeros(width, dtype), jnp.zeros(width, jnp.uint32)
+    lanes = Lane(
+        none, none, none, none, zero, zero, jnp.zeros((dim, width), dtype),
+        zero, zero, zero, jnp.zeros(width, bool), jnp.zeros(width, bool),
+    )  # fmt: skip
+    return _State(
+        lanes=lanes,
+        slot=jnp.full(width, count, jnp.uint32),
+        cursor=jnp.asarray(np.uint32(0)),
+        left=jnp.asarray(np.int32(0)),
+        payoff=jnp.zeros(count, dtype),
+        late=jnp.zeros(count, bool),
+        taken=jnp.zeros(count, jnp.uint32),
     )
 
 
-def _compact(paths: Paths, keep: np.ndarray) -> Paths:
-    """Keep the given rows, padded to a power of two with rows that do nothing."""
-    size = max(1024, 1 << int(np.ceil(np.log2(max(len(keep), 1)))))
-    if size >= paths.owner.shape[0]:
-        return paths._replace(owner=jnp.where(paths.running, paths.owner, -1))
-    rows = np.concatenate([keep, np.zeros(size - len(keep), keep.dtype)])
-    real = jnp.arange(size) < len(keep)
-    paths = jax.tree.map(lambda a: a[rows], paths)
-    return paths._replace(owner=jnp.where(real, paths.owner, -1), running=real & paths.running)
+def _narrow(state: _State, width: int) -> _State:
+    """Keep the lanes that still run, in fewer lanes."""
+    running = np.asarray(state.lanes.running)
+    rows = np.concatenate([np.flatnonzero(running), np.flatnonzero(~running)])[:width]
+    lanes = Lane(*(leaf[..., rows] for leaf in state.lanes))
+    return state._replace(lanes=lanes, slot=state.slot[rows])
 
 
 @eqx.filter_jit
-def _advance(problem: Problem, paths: Paths, dt: float, steps: int) -> tuple[Paths, Array]:
-    width = jnp.asarray(dt, paths.x.dtype)
-    step = jax.vmap(lambda path: _step(problem, path, width))
+def _advance(
+    problem: Problem, scheme: Scheme, queue: _Queue, state: _State, rounds: Int[Array, ""]
+) -> _State:
+    """Harvest ended paths, start new ones in their lanes, and run all for some rounds."""
+    count = problem.noise_dim * steps_per_block(problem.noise_dim)
+    block_steps = np.uint32(steps_per_block(problem.noise_dim))
 
-    def body(_, state):
-        paths, taken = state
-        return step(paths), taken + jnp.sum(paths.running)
+    def one_block(lane: Lane, numbers: tuple[Array, ...]) -> Lane:
+        # coordinates travel as separate arrays, which the compiler keeps apart
+        moved = advance(problem, scheme, lane._replace(x=jnp.stack(lane.x)), queue.seed, numbers)
+        return moved._replace(x=tuple(moved.x))
 
-    return jax.lax.fori_loop(0, steps, body, (paths, jnp.array(0)))
+    def one_round(_, lanes: Lane) -> Lane:
+        of = Stream(queue.seed, lanes.point, lanes.path)
+        numbers = normals(of, lanes.step // block_steps, count, _AHEAD, lanes.dt.dtype)
+
+        def block(k, lanes):
+            return jax.vmap(one_block)(lanes, tuple(n[k] for n in numbers))
+
+        return jax.lax.fori_loop(0, _AHEAD, block, lanes)
+
+    start = jax.vmap(lambda i: _start(problem, queue, i), in_axes=(0,), out_axes=_LANE_AXES)
+    end = jax.vmap(lambda lane: finish(problem, scheme, lane), in_axes=(_LANE_AXES,))
+
+    def refill(state: _State) -> _State:
+        idle = ~state.lanes.running
+        number = state.cursor + jnp.cumsum(idle, dtype=jnp.uint32) - 1
+        fresh = idle & (number < queue.total)
+        new = start(jnp.minimum(number, queue.total - 1))
+        pick = lambda a, b: jnp.where(fresh, a, b)
+        lanes = Lane(*(pick(a, b) for a, b in zip(new, state.lanes, strict=True)))
+        lanes = lanes._replace(running=fresh | (state.lanes.running & ~idle))
+        return state._replace(
+            lanes=lanes,
+            slot=jnp.where(fresh, number, jnp.where(idle, queue.total, state.slot)),
+            cursor=jnp.minimum(state.cursor + jnp.sum(idle, dtype=jnp.uint32), queue.total),
+        )
+
+    def harvest(state: _State) -> _State:
+        over = ~state.lanes.running
+        slot = jnp.where(over, state.slot, queue.total)
+        return state._replace(
+            payoff=state.payoff.at[slot].set(end(state.lanes), mode="drop"),
+            late=state.late.at[slot].set(state.lanes.late, mode="drop"),
+            taken=state.taken.at[slot].set(state.lanes.step, mode="drop"),
+            slot=jnp.where(over, queue.total, state.slot),
+        )
+
+    state = refill(state)
+    lanes = state.lanes._replace(x=tuple(state.lanes.x))
+    lanes = jax.lax.fori_loop(0, rounds, one_round, lanes)
+    state = harvest(state._replace(lanes=lanes._replace(x=jnp.stack(lanes.x))))
+    return state._replace(left=jnp.sum(state.lanes.running, dtype=jnp.int32))
 
 
-def _step(problem: Problem, path: Paths, dt: Scalar) -> Paths:
-    """One Euler step of alg:fk-mc; a path that has ended stays as it is."""
-    key, noise_key = jr.split(path.key)
-    z = _join(problem, path.time, path.x)
-    noise = jnp.sqrt(dt) * jr.normal(noise_key, (problem.noise_dim,), path.x.dtype)
-    x = path.x + problem.drift(z) * dt + problem.sigma(z) @ noise
-    payoff = path.payoff + jnp.exp(path.log_discount) * problem.source(z) * dt
-    log_discount = path.log_discount - problem.reaction(z) * dt
-    time = path.time + dt
-    hit = ~problem.domain.contains(x)
-    ended = hit
-    if not all(isinstance(c, Dirichlet) for c in problem.conditions()):
-        x, payoff, log_discount, ended = _reflect(problem, time, x, payoff, log_discount, hit)
-    boundary_value = _absorbed_value(problem, time, x)
-    last = jnp.where(ended, boundary_value, 0.0)
-    if problem.horizon is not None and problem.terminal is not None:
-        over = time >= problem.horizon - 0.5 * dt
-        last = jnp.where(ended, boundary_value, problem.terminal(x))
-        ended = ended | over
-    payoff = jnp.where(ended, payoff + jnp.exp(log_discount) * last, payoff)
-    ended = ended | (log_discount < _FORGOTTEN)
-    moved = Paths(path.owner, time, x, log_discount, payoff, ~ended, key)
-    return jax.tree.map(lambda new, old: jnp.where(path.running, new, old), moved, path)
-
-
-def _join(problem: Problem, time: Scalar, x: Point) -> Array:
-    return jnp.concatenate([time[None], x]) if problem.timed else x
-
-
-def _absorbed_value(problem: Problem, time: Scalar, x: Point) -> Scalar:
-    """Dirichlet data of the part nearest to `x`, read at the point itself."""
-    part = problem.domain.part_at(x)
-    z = _join(problem, time, x)
-    value = jnp.zeros_like(time)
-    for index, condition in enumerate(problem.conditions()):
-        if isinstance(condition, Dirichlet):
-            value = jnp.where(part == index, condition.value(z), value)
-    return value
-
-
-def _reflect(problem: Problem, time, x, payoff, log_discount, hit):
-    """Mirror a path that crossed a reflecting part; collect flux by the local time there."""
-    domain = problem.domain
-    part = domain.part_at(x)
-    overshoot, normal = domain.signed_distance(x), domain.normal(x)
-    mirrored = x - 2.0 * overshoot * normal
-    # next to a corner the mirror image may be outside too: fall back to the boundary
-    mirrored = jnp.where(domain.contains(mirrored), mirrored, domain.project(x))
-    z = _join(problem, time, domain.project(x))
-    ended = hit
-    for index, condition in enumerate(problem.conditions()):
-        if not isinstance(condition, (Neumann, Robin)):
-            continue
-        here = hit & (part == index)
-        local_time = jnp.where(here, 2.0 * overshoot, 0.0)
-        payoff = payoff + jnp.exp(log_discount) * condition.flux(z) * local_time
-        if isinstance(condition, Robin):
-            log_discount = log_discount - condition.coefficient(z) * local_time
-        x = jnp.where(here, mirrored, x)
-        ended = ended & ~here
-    return x, payoff, log_discount, ended
+def _start(problem: Problem, queue: _Queue, number: Array) -> Lane:
+    """The path of that number, about to take its first step."""
+    total = queue.offset + number
+    row = queue.base + total // queue.n_paths
+    z = queue.points[:, row]
+    zero = jnp.zeros_like(queue.dt)
+    dt, n_steps, begin = queue.dt, queue.n_steps, zero
+    if problem.horizon is not None:  # equal steps that end at the horizon
+        left = jnp.maximum(problem.horizon - z[0], 0.0)
+        whole = jnp.maximum(jnp.ceil(left / queue.dt - 1e-3), 1.0)
+        dt, n_steps, begin = left / whole, whole.astype(jnp.uint32), z[0]
+    none = jnp.zeros((), jnp.uint32)
+    yes, no = jnp.array(True), jnp.array(False)
+    x = problem.space(z)
+    point, path = row, total % queue.n_paths
+    return Lane(point, path, none, n_steps, begin, dt, x, zero, zero, zero, yes, no)

@@ -1,0 +1,1 @@
+"""Benchmarks, one question a folder; `fkpinn bench NAME` runs them."""

@@ -1,0 +1,85 @@
+"""What the benchmarks share: the call that is timed, and where and with what it was."""
+
+import functools
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fkpinn._records import installed_versions
+from fkpinn.labels import Labels, estimate_labels
+from fkpinn.problem import Problem, catalogue
+from fkpinn.sampling import sobol_interior
+
+ROOT = Path(__file__).parents[1]
+
+
+@functools.cache
+def met() -> Problem:
+    """The problem, once: a new one would be compiled anew."""
+    return catalogue("met").problem
+
+
+def met_points(n: int) -> np.ndarray:
+    """The first `n` Sobol points of the `met` problem, in float32."""
+    return np.asarray(sobol_interior(met(), n), np.float32)
+
+
+def met_labels(points: np.ndarray, *, n_paths: int, dt: float, scheme: str, seed: int) -> Labels:
+    """Labels of the `met` problem through fkpinn's public function, ready when this returns."""
+    labels = estimate_labels(
+        met(),
+        jnp.asarray(points),
+        n_paths=n_paths,
+        dt=dt,
+        scheme=scheme,
+        seed=seed,
+    )
+    jax.block_until_ready(labels.value)
+    return labels
+
+
+def surroundings() -> dict[str, Any]:
+    """Machine, versions and commit."""
+    device = jax.devices()[0]
+    return {
+        "device": f"{device.platform}: {device.device_kind}",
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "versions": installed_versions() | {"python": platform.python_version()},
+        "commit": _commit(),
+    }
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _commit() -> str | None:
+    """The commit, with `+` if files differ from it; None outside a checkout."""
+    try:
+        head, changes = (
+            subprocess.run(
+                ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changes else "")

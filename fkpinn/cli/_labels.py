@@ -1,0 +1,103 @@
+"""`fkpinn labels`: Monte Carlo values of a solution at points."""
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._problem_argument import ProblemArgument, find_problem
+
+if TYPE_CHECKING:
+    from fkpinn.labels import Labels
+    from fkpinn.reference import AbstractReference
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelsCommand:
+    """Estimate the solution at random points by Monte Carlo.
+
+    Example: `fkpinn labels met --points 200 --paths 4000 --dt 1e-2`
+    """
+
+    problem: ProblemArgument
+    """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
+    points: int = 200
+    """How many points, uniform in the domain."""
+    paths: int = 500
+    """How many paths from each point."""
+    dt: float = 1e-3
+    """Time step."""
+    scheme: str = "default"
+    """How paths move and end: default, euler, euler-shifted, euler-bridge, heun, heun-bridge,
+    platen."""
+    seed: int = 0
+    """Fixes everything random."""
+    json: bool = False
+    """Print the summary as one JSON object on standard output."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> None:
+        """Estimate, compare, print."""
+        with stdout_reserved(self.json):
+            summary = self._estimate()
+        if self.json:
+            print_json(summary)
+        else:
+            for key, value in summary.items():
+                print(f"{key:>18}  {value}")
+
+    def _estimate(self) -> dict[str, Any]:
+        import jax.numpy as jnp
+        import jax.random as jr
+
+        from fkpinn.cli._progress import terminal_progress
+        from fkpinn.labels import estimate_labels
+        from fkpinn.problem import catalogue
+        from fkpinn.reference import catalogue_reference
+        from fkpinn.sampling import sample_interior
+
+        found = find_problem(self.problem)
+        problem = catalogue(found).problem if isinstance(found, str) else found
+        truth = catalogue_reference(found) if isinstance(found, str) else None
+        points = sample_interior(problem, self.points, dtype=jnp.float32, key=jr.key(self.seed))
+        progress = terminal_progress()
+        begin = time.perf_counter()
+        try:
+            labels = estimate_labels(
+                problem,
+                points,
+                n_paths=self.paths,
+                dt=self.dt,
+                scheme=self.scheme,
+                seed=self.seed,
+                progress=progress,
+            )
+        finally:
+            progress.finish()
+        return _summary(labels, truth, time.perf_counter() - begin)
+
+
+def _summary(labels: "Labels", truth: "AbstractReference | None", seconds: float) -> dict[str, Any]:
+    import numpy as np
+
+    made = labels.provenance
+    summary = {
+        "scheme": made["scheme"],
+        "reason": made["reason"],
+        "dt": made["dt"],
+        "n_points": len(labels.points),
+        "n_paths": labels.n_paths,
+        "path_steps": made["path_steps"],
+        "path_steps_per_s": made["path_steps"] / made["seconds"]["run"],
+        "seconds": made["seconds"] | {"total": seconds},
+        "unfinished": int(np.sum(labels.unfinished)),
+        "mean_stderr": float(np.mean(labels.stderr)),
+    }
+    if truth is not None:
+        exact = truth.values(labels.points)
+        error = np.asarray(labels.value, float) - exact
+        size = float(np.sqrt(np.mean(exact**2)))
+        summary["label_rel_err"] = float(np.sqrt(np.mean(error**2))) / size
+        summary["label_rel_bias"] = float(np.mean(error)) / size
+    return summary

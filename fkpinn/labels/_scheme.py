@@ -1,0 +1,45 @@
+"""Which walk to use for a problem."""
+
+from typing import NamedTuple
+
+from ..problem import Dirichlet, Problem
+from ..sde import BridgeExit, EulerMaruyama, Heun, PlainExit, Platen, Scheme, ShiftedExit
+
+SCHEMES = {
+    "euler": Scheme(EulerMaruyama(), PlainExit()),  # Algorithm alg:fk-mc as written
+    "euler-shifted": Scheme(EulerMaruyama(), ShiftedExit()),
+    "euler-bridge": Scheme(EulerMaruyama(), BridgeExit()),
+    "heun": Scheme(Heun(), ShiftedExit()),
+    "heun-bridge": Scheme(Heun(), BridgeExit()),
+    "platen": Scheme(Platen(), ShiftedExit()),
+}
+
+
+class Choice(NamedTuple):
+    """A scheme, its name, and why it was chosen."""
+
+    name: str
+    scheme: Scheme
+    reason: str
+
+
+def choose_scheme(problem: Problem, name: str = "default") -> Choice:
+    """The scheme of that name; `default` looks at the problem.
+
+    Args:
+        problem: the boundary value problem.
+        name: a key of `SCHEMES`, or `default`.
+    """
+    if name != "default":
+        if name not in SCHEMES:
+            raise ValueError(
+                f"`scheme` must be 'default' or one of {tuple(SCHEMES)}; got {name!r}."
+            )
+        return Choice(name, SCHEMES[name], "asked for")
+    if problem.diffusion.function is None:
+        return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
+    if not all(isinstance(c, Dirichlet) for c in problem.conditions()):
+        reason = "variable diffusion, and reflection has weak order 1: a better step gains nothing"
+        return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
+    reason = "the diffusion depends on the place: Platen's step keeps weak order 2"
+    return Choice("platen", SCHEMES["platen"], reason)

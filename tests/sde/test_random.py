@@ -1,0 +1,96 @@
+"""The generator: published answers, moments, independence, and one number for one place."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from fkpinn.sde._random import Stream, normals, philox, seed_words, uniforms
+
+# known answers that accompany the generator's publication (Random123)
+KNOWN = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    (
+        (0xFFFFFFFF,) * 4,
+        (0xFFFFFFFF,) * 2,
+        (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
+    ),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
+]
+
+
+def words(values):
+    return tuple(jnp.asarray(np.uint32(v)) for v in values)
+
+
+@pytest.mark.parametrize("wide", [True, False], ids=["64-bit", "32-bit"])
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN, ids=["zeros", "ones", "pi"])
+def test_philox_gives_the_published_answers(counter, key, answer, wide):
+    with jax.enable_x64(wide):
+        assert tuple(int(w) for w in philox(words(counter), words(key))) == answer
+
+
+def streams(n, seed=11):
+    point = jnp.zeros(n, jnp.uint32)
+    return Stream(words(seed_words(seed)), point, jnp.arange(n, dtype=jnp.uint32))
+
+
+@pytest.fixture(scope="module")
+def sample():
+    n = 1 << 19
+    drawn = jax.jit(lambda of: normals(of, jnp.zeros(n, jnp.uint32), 4, 2, jnp.float32))(streams(n))
+    return np.stack([np.asarray(a, np.float64) for a in drawn]).reshape(8, n)  # number, path
+
+
+def test_normals_are_normal(sample):
+    n = sample.size
+    assert stats.kstest(sample.ravel(), "norm").pvalue > 1e-4
+    for power, (mean, variance) in {1: (0, 1), 2: (1, 2), 3: (0, 15), 4: (3, 96)}.items():
+        assert abs(np.mean(sample**power) - mean) < 4 * np.sqrt(variance / n)
+    assert 4.9 < np.max(np.abs(sample)) < 6.5  # tails are there: 4e6 draws reach about 5.2
+
+
+def test_numbers_of_a_path_and_of_different_paths_are_uncorrelated(sample):
+    n = sample.shape[1]
+    off = np.corrcoef(sample)[~np.eye(8, dtype=bool)]
+    assert np.max(np.abs(off)) < 4.5 / np.sqrt(n)
+    shifted = np.mean(sample[:, 1:] * sample[:, :-1])
+    assert abs(shifted) < 4 / np.sqrt(sample.size)
+    squares = np.corrcoef(sample**2)[~np.eye(8, dtype=bool)]
+    assert np.max(np.abs(squares)) < 4.5 / np.sqrt(n)
+
+
+def test_a_number_belongs_to_its_place_alone():
+    """The same block, drawn from any starting block and beside any other paths."""
+    of = streams(64)
+    far = normals(of, jnp.zeros(64, jnp.uint32), 8, 6, jnp.float32)
+    near = normals(of, jnp.full(64, 4, jnp.uint32), 8, 2, jnp.float32)
+    for a, b in zip(far, near, strict=True):
+        np.testing.assert_array_equal(a[4:], b)
+    one = Stream(of.seed, of.point[7:8], of.path[7:8])
+    alone = normals(one, jnp.zeros(1, jnp.uint32), 8, 6, jnp.float32)
+    np.testing.assert_array_equal(alone[3][:, 0], far[3][:, 7])
+
+
+def test_uniforms_are_uniform_open_and_independent_of_use():
+    of = streams(1 << 16)
+    block = jnp.zeros(1 << 16, jnp.uint32)
+    u = np.stack(uniforms(of, block, 1, jnp.float32)).astype(np.float64)
+    v = np.stack(uniforms(of, block, 2, jnp.float32)).astype(np.float64)
+    assert 0 < u.min() and u.max() < 1
+    assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-4
+    assert abs(np.corrcoef(u.ravel(), v.ravel())[0, 1]) < 4.5 / np.sqrt(u.size)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True])
+def test_seeds_that_are_not(seed):
+    with pytest.raises(ValueError, match=r"`seed` must be an integer|parameter 'seed'"):
+        try:
+            seed_words(seed)
+        except TypeError as error:  # the annotation, checked while tests run
+            raise ValueError(str(error)) from error
