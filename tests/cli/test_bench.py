@@ -40,6 +40,12 @@ def test_kernel_numbers_depend_on_path_and_point_alone():
     assert kernel.time(POINTS[:1], 100, 1e-2, 1 + 2**32).mean[0] != first.mean[0]
 
 
+@needs_gcc
+def test_kernel_leaves_arithmetic_alone():
+    Kernel()
+    assert np.array([np.finfo(float).tiny])[0] / 2 > 0  # a denormal number is not flushed to zero
+
+
 def test_numpy_exit_times():
     assert_near_reference(time_numpy(POINTS, 200, 1e-2, 1), load_reference("met").values(POINTS))
 
