@@ -116,6 +116,10 @@ class AbstractDomain(eqx.Module):
     def outline(self) -> tuple[Segment | Circle, ...]:
         """Curves that together contain the boundary of a two-dimensional set."""
 
+    def level(self, x: Point) -> Scalar:
+        """The signed distance inside, anything positive outside, NaN for NaN; cheap."""
+        return self.signed_distance(x)
+
     def contains(self, x: Point) -> Bool[Array, ""]:
         """Whether `x` lies in the open set."""
         return self.signed_distance(x) < 0
@@ -175,8 +179,8 @@ def length(v: Float[Array, " d"]) -> Scalar:
 
 
 def safe_sqrt(s: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """Square root whose gradient at zero is zero instead of infinite."""
-    return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)
+    """Square root whose gradient at zero is zero instead of infinite; NaN stays NaN."""
+    return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0 * s)
 
 
 def unit(v: Vector, fallback: Vector) -> Vector:

@@ -80,6 +80,11 @@ class Box(AbstractDomain):
         beyond = self._beyond(x)
         return jnp.where(jnp.all(beyond <= 0), jnp.max(beyond), length(jnp.maximum(beyond, 0.0)))
 
+    def level(self, x: Point) -> Scalar:
+        """The nearest face decides."""
+        low, high = like(x, self.lower), like(x, self.upper)
+        return jnp.max(jnp.maximum(low - x, x - high))
+
     def normal(self, x: Point) -> Vector:
         """Normal of the nearest face; outside, next to edges, the direction away from them."""
         beyond = self._beyond(x)

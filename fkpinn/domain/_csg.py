@@ -72,6 +72,14 @@ class _AbstractPair(AbstractDomain):
             a * self.first.signed_distance(x), b * self.second.signed_distance(x)
         )
 
+    def level(self, x: Point) -> Scalar:
+        """What is cut off counts by its distance, the rest by its level."""
+        a, b, sign = self._flips()
+        if sign < 0:
+            return self.signed_distance(x)
+        of = lambda flip, child: child.level(x) if flip > 0 else -child.signed_distance(x)
+        return jnp.maximum(of(a, self.first), of(b, self.second))
+
     def normal(self, x: Point) -> Vector:
         """Normal of whichever of the two bounds the set near `x`."""
         a, b, sign = self._flips()

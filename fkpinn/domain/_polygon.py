@@ -1,5 +1,6 @@
 """Simple polygons in the plane, convex or not."""
 
+import functools
 import math
 from typing import Any
 
@@ -105,6 +106,16 @@ class Polygon(AbstractDomain):
         at_vertex = jnp.where(convex[vertex], 1.0, -1.0) * length(away)
         start = like(x, np.asarray(self.vertices))[edge]
         return jnp.where((t > 0) & (t < 1), jnp.dot(normal, x - start), at_vertex)
+
+    def level(self, x: Point) -> Scalar:
+        """In a convex polygon the nearest edge line decides, without a search."""
+        corners = np.asarray(self.vertices)
+        if not np.all(_is_convex(corners)):
+            return self.signed_distance(x)
+        normals = self._edge_normals()
+        offsets = np.sum(normals * corners, axis=1)
+        lines = zip(normals.tolist(), offsets.tolist(), strict=True)
+        return functools.reduce(jnp.maximum, [n[0] * x[0] + n[1] * x[1] - c for n, c in lines])
 
     def normal(self, x: Point) -> Vector:
         """Normal of the nearest edge, or the direction to the nearest vertex."""

@@ -72,7 +72,7 @@ def estimate_labels(
     chosen = choose_scheme(problem, scheme)
     progress = progress or SilentProgress()
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
-    plan = Plan(problem, chosen.scheme, points, n_paths, dt, n_steps, seed)
+    plan = Plan(problem, chosen.walk, points, n_paths, dt, n_steps, seed)
     widths = widths or default_widths()
     clock = [time.perf_counter()]
     batches = _batches(plan, widths)

@@ -3,7 +3,16 @@
 from typing import NamedTuple
 
 from ..problem import Dirichlet, Problem
-from ..sde import BridgeExit, EulerMaruyama, Heun, PlainExit, Platen, Scheme, ShiftedExit
+from ..sde import (
+    AbstractWalk,
+    BridgeExit,
+    EulerMaruyama,
+    Heun,
+    PlainExit,
+    Platen,
+    Scheme,
+    ShiftedExit,
+)
 
 SCHEMES = {
     "euler": Scheme(EulerMaruyama(), PlainExit()),  # Algorithm alg:fk-mc as written
@@ -19,7 +28,7 @@ class Choice(NamedTuple):
     """A scheme, its name, and why it was chosen."""
 
     name: str
-    scheme: Scheme
+    walk: AbstractWalk
     reason: str
 
 

@@ -4,6 +4,7 @@ from ._exit import AbstractExit as AbstractExit
 from ._exit import BridgeExit as BridgeExit
 from ._exit import PlainExit as PlainExit
 from ._exit import ShiftedExit as ShiftedExit
+from ._lane import AbstractWalk as AbstractWalk
 from ._path import Scheme as Scheme
 from ._spheres import Spheres as Spheres
 from ._stepper import AbstractStepper as AbstractStepper

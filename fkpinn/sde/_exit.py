@@ -53,7 +53,7 @@ class PlainExit(AbstractExit):
 
     def reached(self, problem, before, after, spread, uniform) -> Bool[Array, ""]:
         """Seen outside."""
-        return after <= 0
+        return ~(after > 0)  # NaN is out too
 
     def settle(self, problem: Problem, x: Point) -> Point:
         """The point outside itself."""
@@ -67,7 +67,7 @@ class ShiftedExit(AbstractExit):
 
     def reached(self, problem, before, after, spread, uniform) -> Bool[Array, ""]:
         """Closer than the overshoot that the grid would miss."""
-        return after <= OVERSHOOT * spread
+        return ~(after > OVERSHOOT * spread)
 
     def settle(self, problem: Problem, x: Point) -> Point:
         """Nearest boundary point."""
@@ -82,7 +82,7 @@ class BridgeExit(AbstractExit):
     def reached(self, problem, before, after, spread, uniform) -> Bool[Array, ""]:
         """Outside at the end, or crossed on the way."""
         crossed = jnp.exp(-2.0 * jnp.maximum(before, 0.0) * after / spread**2)
-        return (after <= 0) | (uniform < crossed)
+        return ~(after > 0) | (uniform < crossed)
 
     def settle(self, problem: Problem, x: Point) -> Point:
         """Nearest boundary point."""

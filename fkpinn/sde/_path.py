@@ -1,206 +1,157 @@
-"""One step of one path: move, collect, reflect, stop."""
+"""Paths that move in time steps: move, collect, reflect, stop."""
 
 import math
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, UInt32
+from jaxtyping import Array, Int32, UInt32
 
-from .._types import Point, Scalar
-from ..problem import Dirichlet, Neumann, Problem, Robin
+from .._types import Scalar
+from ..problem import Problem
 from ._exit import AbstractExit, absorbing, spread_across
-from ._random import Stream, uniforms
-from ._stepper import AbstractStepper, join
+from ._lane import AbstractWalk, Lane, Need, Numbers, absorbed_value
+from ._reflect import collect_flux, meet_walls
+from ._stepper import AbstractStepper, kick
 
-_FLUSH = 64  # steps after which the running sum is added to the payoff
 _FORGOTTEN = math.log(1e-7)  # a path with a smaller discount adds nothing any more
 
 
-class Scheme(eqx.Module):
-    """A stepper and an exit rule."""
+class Scheme(AbstractWalk):
+    """A stepper and an exit rule; the source is read once in every `every` steps.
+
+    With `every > 1` the source is read at one step picked at random among each `every`, and
+    counts for all of them: the same mean, more variance, less work where the source is dear.
+    """
 
     stepper: AbstractStepper
     exit: AbstractExit
+    every: int = eqx.field(static=True, default=1)
+
+    def need(self, problem: Problem) -> Need:
+        """Normals; and uniforms for exit, reflection, signs, and the pick of a step."""
+        uniforms = self.stepper.n_signs(problem) + bool(self.exit.uses_uniform)
+        uniforms += (not all(absorbing(problem))) + (self.every > 1)
+        return Need(problem.noise_dim, uniforms)
+
+    def check(self, problem: Problem) -> None:
+        """Any problem will do."""
+
+    def together(self, problem: Problem) -> int:
+        """Steps that share one look at the source."""
+        return self.every
+
+    def begin(self, problem: Problem, lane: Lane) -> Lane:
+        """The trapezoidal rule halves the first term."""
+        if self.stepper.order == 1:
+            return lane
+        z = lane.at(lane.x)
+        lane = lane._replace(payoff=-0.5 * problem.source(z) * lane.dt)
+        if lane.log_discount is None:
+            return lane
+        return lane._replace(log_discount=0.5 * problem.reaction(z) * lane.dt)
+
+    def advance(self, problem: Problem, control, lane: Lane, numbers: Numbers) -> Lane:
+        """Take the steps the numbers are for; an ended path stays where it is."""
+        need = self.need(problem)
+        count = len(numbers.normals) // need.normals
+        picked = None
+        if self.every > 1:
+            share = numbers.of_step(0, need)[1][-1]
+            picked = _Picked((share * count).astype(jnp.uint32) + lane.step, lane, jnp.int32(0))
+        for k in range(count):
+            if picked is not None:
+                picked = picked.look(lane)
+            lane = _step(problem, self, control, lane, *numbers.of_step(k, need))
+        if picked is not None:
+            gain = _gain(problem, self, picked.lane, picked.lane.at(picked.lane.x))
+            more = lane.partial + count * gain
+            lane = lane._replace(partial=jnp.where(picked.found > 0, more, lane.partial))
+        return lane
+
+    def finish(self, problem: Problem, lane: Lane) -> Scalar:
+        """The rest of the integrals, and the boundary data."""
+        x = self.exit.settle(problem, lane.x)
+        cut = jnp.array(False) if lane.late is None else lane.late > 0
+        if problem.timed:  # a parabolic path that was not stopped has reached the horizon
+            x = jnp.where(cut, lane.x, x)
+        z = lane.at(x)
+        discount = _discount(problem, self, lane, z)
+        payoff = lane.payoff + lane.partial
+        if self.stepper.order > 1:
+            payoff = payoff + 0.5 * discount * problem.source(z) * lane.dt
+        value = absorbed_value(problem, z)
+        if problem.terminal is not None:
+            value = jnp.where(cut, problem.terminal(problem.space(z)), value)
+        if lane.log_discount is not None:
+            value = jnp.where(lane.log_discount < _FORGOTTEN, 0.0, value)
+        # a path that got lost has no payoff, even where all data are constant
+        return jnp.where(jnp.all(jnp.isfinite(lane.x)), payoff + discount * value, jnp.nan)
 
 
-class Lane(NamedTuple):
-    """A path on its way."""
+class _Picked(NamedTuple):
+    """The step at which the source is read, and the path as it was then."""
 
-    point: UInt32[Array, ""]
-    path: UInt32[Array, ""]
     step: UInt32[Array, ""]
-    n_steps: UInt32[Array, ""]  # the path is cut after so many
-    start: Scalar
-    dt: Scalar
-    x: Point
-    log_discount: Scalar
-    payoff: Scalar
-    partial: Scalar  # of the payoff, since it was last added: keeps digits in single precision
-    running: Bool[Array, ""]
-    late: Bool[Array, ""]  # cut at the largest time
+    lane: Lane
+    found: Int32[Array, ""]
 
-    def time(self) -> Scalar:
-        """Time now, without the rounding of many small additions."""
-        return self.start + self.step.astype(self.dt.dtype) * self.dt
+    def look(self, lane: Lane) -> "_Picked":
+        now = (lane.step == self.step) & (lane.running > 0)
+        keep = lambda new, old: jnp.where(now, new, old)
+        held = jax.tree.map(keep, lane, self.lane)
+        return _Picked(self.step, held, jnp.where(now, 1, self.found))
 
 
-def steps_per_block(noise_dim: int) -> int:
-    """Steps that use up whole blocks of four normals."""
-    return 4 // math.gcd(4, noise_dim)
-
-
-def advance(
-    problem: Problem, scheme: Scheme, lane: Lane, seed: tuple, numbers: tuple[Scalar, ...]
-) -> Lane:
-    """Take `steps_per_block` steps with the given normals; an ended path stays where it is."""
-    of = Stream(seed, lane.point, lane.path)
-    m, count = problem.noise_dim, steps_per_block(problem.noise_dim)
-    for k in range(count):
-        noise = jnp.stack(numbers[k * m : (k + 1) * m])
-        lane = _step(problem, scheme, lane, of, noise)
-    flush = lane.step % np.uint32(_FLUSH) == 0
-    return lane._replace(
-        payoff=jnp.where(flush, lane.payoff + lane.partial, lane.payoff),
-        partial=jnp.where(flush, 0.0, lane.partial),
-    )
-
-
-def _step(problem: Problem, scheme: Scheme, lane: Lane, of: Stream, noise) -> Lane:
-    stepper, dt = scheme.stepper, lane.dt
-    z = join(problem, lane.time(), lane.x)
-    partial, log_discount = _collect(problem, stepper, lane, z)
-    signs = _signs(of, lane.step, stepper.n_signs(problem), dt.dtype)
-    x = stepper.step(problem, z, dt, noise, signs)
-    reflecting = not all(absorbing(problem))
-    uniform = jnp.zeros_like(dt)
-    if scheme.exit.uses_uniform or reflecting:
-        uniform = uniforms(of, lane.step, 1, dt.dtype)[0]
-    if reflecting:
-        ended, x, wall, local_time, part = _meet_mixed_boundary(
-            problem, scheme.exit, z, x, dt, uniform
-        )
-        at = join(problem, lane.time() + dt, wall)
-        partial, log_discount = _collect_flux(problem, partial, log_discount, local_time, part, at)
+def _step(problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform) -> Lane:
+    stepper, dt, z = scheme.stepper, lane.dt, lane.at(lane.x)
+    partial, log_discount = lane.partial, lane.log_discount
+    if scheme.every == 1:
+        partial = partial + _gain(problem, scheme, lane, z)
+    if control is not None:
+        push = kick(problem, z, jnp.sqrt(dt) * noise)
+        slope = problem.space(jax.grad(control)(z))
+        partial = partial - _discount(problem, scheme, lane, z) * jnp.dot(slope, push)
+    if log_discount is not None:
+        log_discount = log_discount - problem.reaction(z) * dt
+    n_signs = stepper.n_signs(problem)
+    signs = [jnp.where(u < 0.5, -1.0, 1.0).astype(dt.dtype) for u in uniform[:n_signs]]
+    x = stepper.step(problem, z, dt, noise, jnp.stack(signs) if signs else jnp.zeros(0, dt.dtype))
+    of_exit = uniform[n_signs] if scheme.exit.uses_uniform else jnp.zeros_like(dt)
+    if all(absorbing(problem)):
+        before = -problem.domain.level(lane.x) if scheme.exit.uses_uniform else of_exit
+        after = -problem.domain.level(x)
+        ended = scheme.exit.reached(problem, before, after, spread_across(problem, z, dt), of_exit)
     else:
-        before = -problem.domain.signed_distance(lane.x) if scheme.exit.uses_uniform else uniform
-        after = -problem.domain.signed_distance(x)
-        spread = spread_across(problem, z, dt)
-        ended = scheme.exit.reached(problem, before, after, spread, uniform)
+        of_wall = uniform[n_signs + bool(scheme.exit.uses_uniform)]
+        met = meet_walls(problem, scheme.exit, z, x, dt, of_exit, of_wall)
+        ended, x = met.ended, met.x
+        at = lane._replace(step=lane.step + np.uint32(1)).at(met.wall)
+        partial, log_discount = collect_flux(problem, partial, log_discount, met, at)
     step = lane.step + np.uint32(1)
-    late = ~ended & (step >= lane.n_steps)
-    faded = log_discount < _FORGOTTEN
-    moved = lane._replace(
-        step=step,
-        x=x,
-        log_discount=log_discount,
-        partial=partial,
-        running=~(ended | late | faded | ~jnp.all(jnp.isfinite(x))),
-        late=late,
-    )
-    keep = lambda new, old: jnp.where(lane.running, new, old)
-    return Lane(*(keep(new, old) for new, old in zip(moved, lane, strict=True)))
+    moved = lane._replace(step=step, x=x, log_discount=log_discount, partial=partial)
+    running = ~ended
+    if lane.n_steps is not None:
+        late = running & (step >= lane.n_steps)
+        moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late
+    if log_discount is not None:
+        running = running & ~(log_discount < _FORGOTTEN)
+    return lane.then(moved._replace(running=running.astype(jnp.int32)))
 
 
-def _collect(problem: Problem, stepper: AbstractStepper, lane: Lane, z) -> tuple[Scalar, Scalar]:
-    """Source and reaction at the start of a step, by the left-end or the trapezoidal rule."""
-    first = lane.step == 0
-    reaction = problem.reaction(z) * lane.dt
-    log_discount, weight = lane.log_discount, lane.dt
-    if stepper.order > 1:
-        log_discount = log_discount - jnp.where(first, 0.0, 0.5 * reaction)
-        weight = jnp.where(first, 0.5, 1.0) * lane.dt
-    gain = problem.source(z) * weight
-    if not problem.reaction.is_zero or not all(absorbing(problem)):
-        gain = jnp.exp(log_discount) * gain
-    log_discount = log_discount - (0.5 * reaction if stepper.order > 1 else reaction)
-    return lane.partial + gain, log_discount
+def _discount(problem: Problem, scheme: Scheme, lane: Lane, z) -> Scalar:
+    """Discount at the start of a step; the log of order 2 still lacks half a step."""
+    if lane.log_discount is None:
+        return jnp.ones_like(lane.dt)
+    half = 0.5 if scheme.stepper.order > 1 else 0.0
+    return jnp.exp(lane.log_discount - half * problem.reaction(z) * lane.dt)
 
 
-def finish(problem: Problem, scheme: Scheme, lane: Lane) -> Scalar:
-    """Payoff of a path that has ended: the rest of the integrals, and the boundary data."""
-    x = scheme.exit.settle(problem, lane.x)
-    # a parabolic path that was not stopped has reached the horizon
-    if problem.timed:
-        x = jnp.where(lane.late, lane.x, x)
-    z = join(problem, lane.time(), x)
-    payoff, log_discount = lane.payoff + lane.partial, lane.log_discount
-    if scheme.stepper.order > 1:
-        log_discount = log_discount - 0.5 * problem.reaction(z) * lane.dt
-        payoff = payoff + 0.5 * jnp.exp(log_discount) * problem.source(z) * lane.dt
-    value = absorbed_value(problem, z)
-    if problem.terminal is not None:
-        value = jnp.where(lane.late, problem.terminal(problem.space(z)), value)
-    faded = log_discount < _FORGOTTEN
-    return payoff + jnp.where(faded, 0.0, jnp.exp(log_discount) * value)
-
-
-def absorbed_value(problem: Problem, z) -> Scalar:
-    """Dirichlet data of the part nearest to the point."""
-    value = jnp.zeros_like(z[0])
-    conditions = problem.conditions()
-    if len(conditions) == 1 and isinstance(conditions[0], Dirichlet):
-        return conditions[0].value(z)
-    part = problem.domain.part_at(problem.space(z))
-    for index, condition in enumerate(conditions):
-        if isinstance(condition, Dirichlet):
-            value = jnp.where(part == index, condition.value(z), value)
-    return value
-
-
-def _meet_mixed_boundary(problem, exit_rule, z, x, dt, uniform):
-    """Stop at absorbing parts; at reflecting ones push back by a sampled local time.
-
-    Across a flat wall the least depth of a Brownian bridge between the two ends of a step has a
-    known law; by Skorokhod's construction the local time is how far that least depth lies
-    beyond the wall. Exact for constant coefficients and a flat wall.
-    """
-    domain, ends = problem.domain, jnp.asarray(absorbing(problem))
-    old = problem.space(z)
-    spread = spread_across(problem, z, dt)
-    distances, depth = domain.part_distance(x), -domain.signed_distance(x)
-    part = jnp.argmin(distances)
-    if any(absorbing(problem)):
-        to_end = jnp.min(jnp.where(ends, distances, jnp.inf))
-        before = jnp.min(jnp.where(ends, domain.part_distance(old), jnp.inf))
-        after = jnp.where((depth < 0) & ends[part], -to_end, to_end)
-        ended = exit_rule.reached(problem, before, after, spread, uniform)
-    else:
-        ended = jnp.array(False)
-    depth_before = -domain.signed_distance(old)
-    bridge = jnp.sqrt((depth_before - depth) ** 2 - 2.0 * spread**2 * jnp.log(uniform))
-    lowest = 0.5 * (depth_before + depth - bridge)
-    local_time = jnp.where(ended | ends[part], 0.0, jnp.maximum(-lowest, 0.0))
-    normal = domain.normal(x)
-    wall = x + depth * normal
-    pushed = x - local_time * normal
-    # next to a corner the push may leave the set by another wall: put the path just inside that
-    excess = jnp.maximum(domain.signed_distance(pushed), 0.0)
-    pushed = pushed - (1.0 + 1e-3) * excess * domain.normal(pushed)
-    return ended, jnp.where(local_time > 0, pushed, x), wall, local_time, part
-
-
-def _collect_flux(problem, partial, log_discount, local_time, part, at):
-    """Neumann and Robin data, weighed by the local time on their part."""
-    for index, condition in enumerate(problem.conditions()):
-        if not isinstance(condition, (Neumann, Robin)):
-            continue
-        here = jnp.where(part == index, local_time, 0.0)
-        weight = here
-        if isinstance(condition, Robin):  # mean discount over the local time of this step
-            rate = condition.coefficient(at) * here
-            weight = here * jnp.where(rate > 1e-4, -jnp.expm1(-rate) / jnp.maximum(rate, 1e-4), 1.0)
-            partial = partial + jnp.exp(log_discount) * condition.flux(at) * weight
-            log_discount = log_discount - rate
-        else:
-            partial = partial + jnp.exp(log_discount) * condition.flux(at) * weight
-    return partial, log_discount
-
-
-def _signs(of: Stream, step, count: int, dtype) -> Float[Array, " s"]:
-    """Independent random signs."""
-    found: list[Scalar] = []
-    for use in range((count + 3) // 4):
-        found += [jnp.where(u < 0.5, -1.0, 1.0) for u in uniforms(of, step, 2 + use, dtype)]
-    return jnp.stack(found[:count]).astype(dtype) if count else jnp.zeros(0, dtype)
+def _gain(problem: Problem, scheme: Scheme, lane: Lane, z) -> Scalar:
+    """What the source pays in a step."""
+    if problem.source.is_zero:
+        return jnp.zeros_like(lane.dt)
+    gain = problem.source(z) * lane.dt
+    return gain if lane.log_discount is None else _discount(problem, scheme, lane, z) * gain

@@ -6,44 +6,23 @@ replaces all the small steps inside the ball (Muller, Ann. Math. Statist. 27, 19
 """
 
 import math
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
-from .._types import Point, Scalar, Vector
+from .._types import Scalar, Vector
 from ..problem import Dirichlet, Problem
-from ._random import Stream, box_muller, philox, uniforms
+from ._lane import AbstractWalk, Lane, Need, Numbers, absorbed_value
 
-_UNIFORMS = 1  # what tells the uniforms of a step from its normals
 _LAYER = 2.0  # width, in shells, of the layer that a walk leaves at its end
-_FORGOTTEN = 1e-7  # a path with a smaller discount adds nothing any more
+_FORGOTTEN = math.log(1e-7)  # a path with a smaller discount adds nothing any more
 _TERMS = 18  # of the series of `screening`, exact to rounding up to 1 (1 / 18! is 2e-16)
 
 
-class SpherePath(NamedTuple):
-    """What one walk brings in; without the boundary value where it is not `finished`."""
-
-    payoff: Scalar
-    steps: Int[Array, ""]
-    finished: Bool[Array, ""]
-
-
-class SphereState(NamedTuple):
-    """A walk on its way; `distance` is the signed distance at `x`."""
-
-    x: Point
-    distance: Scalar
-    payoff: Scalar
-    discount: Scalar
-    steps: Int[Array, ""]
-    running: Bool[Array, ""]
-
-
-class Spheres(eqx.Module):
+class Spheres(AbstractWalk):
     r"""Walk on spheres, for $\tfrac12\sigma^2\Delta u - c\,u + f = 0$ with $u = g$ on $\partial D$.
 
     The diffusion is a constant number, the reaction $c \ge 0$ a constant, the drift zero and
@@ -100,45 +79,30 @@ class Spheres(eqx.Module):
                 "to cut it with a large `Box`."
             )
 
-    def run(self, problem: Problem, x: Point, of: Stream, max_steps: int) -> SpherePath:
-        r"""One walk from `x`, whose payoff is $u(x)$ on average.
+    def need(self, problem: Problem) -> Need:
+        """A direction; and uniforms for the place of the source and for the end."""
+        return Need(problem.dim, 3)
 
-        Args:
-            problem: what `check` accepts.
-            x: where the walk starts; sets the precision.
-            of: the random numbers of this walk.
-            max_steps: spheres after which the walk is cut short and `finished` is False.
+    def begin(self, problem: Problem, lane: Lane) -> Lane:
+        """Nothing to prepare."""
+        return lane
 
-        Returns:
-            `SpherePath`: payoff, number of spheres, whether the walk came to its end.
-        """
-        return self.finish(problem, self.advance(problem, self.start(problem, x), of, max_steps))
+    def advance(self, problem: Problem, control, lane: Lane, numbers: Numbers) -> Lane:
+        """Jump from sphere to sphere."""
+        assert control is None
+        need, shell = self.need(problem), self._shell(problem, lane.x.dtype)
+        for k in range(len(numbers.normals) // need.normals):
+            lane = lane.then(_step(problem, lane, *numbers.of_step(k, need), shell))
+        return lane
 
-    def start(self, problem: Problem, x: Point) -> SphereState:
-        """A walk that has not left `x` yet."""
-        self.check(problem)
-        distance = problem.domain.signed_distance(x)
-        zero = jnp.zeros((), x.dtype)
-        return SphereState(x, distance, zero, zero + 1.0, jnp.zeros((), jnp.int32), distance < 0)
-
-    def advance(
-        self, problem: Problem, state: SphereState, of: Stream, until: int | Int[Array, ""]
-    ) -> SphereState:
-        """Go on until the walk ends or has made `until` steps in all.
-
-        To stop and go on changes nothing, so finished walks can be taken out in between.
-        """
-        shell = self._shell(problem, state.x.dtype)
-        return jax.lax.while_loop(
-            lambda state: state.running & (state.steps < until),
-            lambda state: _step(problem, state, of, shell),
-            state,
-        )
-
-    def finish(self, problem: Problem, state: SphereState) -> SpherePath:
-        """Collect the boundary value of a walk that ended."""
-        value = jnp.where(state.running, 0.0, _boundary_value(problem, state.x))
-        return SpherePath(state.payoff + state.discount * value, state.steps, ~state.running)
+    def finish(self, problem: Problem, lane: Lane) -> Scalar:
+        """The boundary value, unless the walk was cut."""
+        discount = 1.0 if lane.log_discount is None else jnp.exp(lane.log_discount)
+        value = discount * absorbed_value(problem, problem.domain.project(lane.x))
+        if lane.late is not None:
+            value = jnp.where(lane.late > 0, 0.0, value)
+        payoff = lane.payoff + lane.partial + value
+        return jnp.where(jnp.all(jnp.isfinite(lane.x)), payoff, jnp.nan)
 
     def _shell(self, problem: Problem, dtype) -> float:
         """Width of the layer in which a walk ends, not below what rounding can resolve."""
@@ -189,43 +153,48 @@ def source_weight(
     return screening(t * inner**2, dim) / screening(t * outer**2, dim) ** 2
 
 
-def _step(problem: Problem, state: SphereState, of: Stream, shell: float) -> SphereState:
+def _step(problem: Problem, lane: Lane, noise: Vector, uniform: tuple, shell: float) -> Lane:
     """Jump to a sphere or, close to the boundary, end or step back."""
-    block = state.steps.astype(jnp.uint32)
-    draws = uniforms(of, block, _UNIFORMS, state.x.dtype)
-    near = state.distance > -shell
-    jumped = _jump(problem, state, _direction(of, block, problem.dim, state.x.dtype), draws)
-    moved = _end(problem, state, draws[2], shell)
-    moved = jax.tree.map(lambda a, b: jnp.where(near, a, b), moved, jumped)
-    distance = jnp.where(moved.running, problem.domain.signed_distance(moved.x), state.distance)
-    running = moved.running & (distance < 0) & (moved.discount > _FORGOTTEN)
-    return moved._replace(distance=distance, steps=state.steps + 1, running=running)
+    distance = problem.domain.signed_distance(lane.x)
+    direction = noise / jnp.sqrt(jnp.sum(noise**2))
+    near = ~(distance < -shell)
+    jumped = _jump(problem, lane, distance, direction, uniform)
+    ended = _end(problem, lane, uniform[2], shell)
+    moved = jax.tree.map(lambda a, b: jnp.where(near, a, b), ended, jumped)
+    step = lane.step + np.uint32(1)
+    running = (moved.running > 0) & jnp.all(jnp.isfinite(moved.x))
+    if lane.log_discount is not None:
+        running = running & ~(moved.log_discount < _FORGOTTEN)
+    if lane.n_steps is not None:
+        late = running & (step >= lane.n_steps)
+        moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late
+    return moved._replace(step=step, running=running.astype(jnp.int32))
 
 
-def _jump(
-    problem: Problem, state: SphereState, direction: Vector, draws: tuple[Scalar, ...]
-) -> SphereState:
+def _jump(problem: Problem, lane: Lane, distance: Scalar, direction: Vector, uniform) -> Lane:
     """From the center of a ball to a point of its sphere."""
-    d, x = problem.dim, state.x
+    d, x = problem.dim, lane.x
     sigma, c = _constants(problem)
-    radius = -state.distance
+    radius = -distance
     if c > 0:  # where the discount is strong, large balls would make rare, heavy source samples
         radius = jnp.minimum(radius, sigma * math.sqrt(d / c))
     time = radius**2 / (d * sigma**2)
-    payoff, discount = state.payoff, state.discount
+    partial, log_discount = lane.partial, lane.log_discount
     if not problem.source.is_zero:
-        inner, outer = source_radii(draws[0], draws[1], d)
+        inner, outer = source_radii(uniform[0], uniform[1], d)
         # Opposite to the jump: means add up whatever the dependence, and where the source is
         # high on the same side as the solution, the two errors partly cancel.
-        f = problem.source(x - radius * inner * direction)
-        weight = source_weight(c * time, inner, outer, d) if c > 0 else 1.0
-        payoff = payoff + discount * weight * time * f
-    if c > 0:
-        discount = discount / screening(c * time, d)
-    return state._replace(x=x + radius * direction, payoff=payoff, discount=discount)
+        gain = time * problem.source(x - radius * inner * direction)
+        if log_discount is not None:
+            weight = source_weight(c * time, inner, outer, d)
+            gain = jnp.exp(log_discount) * weight * gain
+        partial = partial + gain
+    if log_discount is not None:
+        log_discount = log_discount - jnp.log(screening(c * time, d))
+    return lane._replace(x=x + radius * direction, partial=partial, log_discount=log_discount)
 
 
-def _end(problem: Problem, state: SphereState, uniform: Scalar, shell: float) -> SphereState:
+def _end(problem: Problem, lane: Lane, uniform: Scalar, shell: float) -> Lane:
     r"""Leave through the boundary, or step back to the far side of a layer of width $L$.
 
     At distance $\delta$ a path leaves a flat layer through the boundary with probability
@@ -233,43 +202,21 @@ def _end(problem: Problem, state: SphereState, uniform: Scalar, shell: float) ->
     be wrong by $\delta$ times the slope.
     """
     sigma, c = _constants(problem)
-    foot = problem.domain.project(state.x)
-    inward = state.x - foot
+    foot = problem.domain.project(lane.x)
+    inward = lane.x - foot
     depth = jnp.minimum(jnp.sqrt(jnp.sum(inward**2)), shell)
     width = _LAYER * shell
     time = depth * (width - depth) / sigma**2
-    payoff, discount = state.payoff, state.discount
+    partial, log_discount = lane.partial, lane.log_discount
     if not problem.source.is_zero:
-        payoff = payoff + discount * time * problem.source(state.x)
-    if c > 0:
-        discount = discount / (1.0 + c * time)
+        gain = time * problem.source(lane.x)
+        partial = partial + (gain if log_discount is None else jnp.exp(log_discount) * gain)
+    if log_discount is not None:
+        log_discount = log_discount - jnp.log1p(c * time)
     back = uniform * width < depth
-    x = jnp.where(back, foot + inward * (width / jnp.where(back, depth, 1.0)), state.x)
-    return state._replace(x=x, payoff=payoff, discount=discount, running=back)
-
-
-def _direction(of: Stream, block: Array, dim: int, dtype) -> Vector:
-    """A uniform direction."""
-    fours = -(-dim // 4)  # all groups of four in one batch: in a row, they are slow to compile
-
-    def four(position):
-        counter = (position, of.path, of.point, jnp.zeros_like(position))
-        a, b, c, d = philox(counter, of.seed)
-        return jnp.stack([*box_muller(a, b, dtype), *box_muller(c, d, dtype)])
-
-    positions = block * np.uint32(fours) + jnp.arange(fours, dtype=jnp.uint32)
-    z = jax.vmap(four)(positions).reshape(-1)[:dim]
-    return z / jnp.sqrt(jnp.sum(z**2))
-
-
-def _boundary_value(problem: Problem, x: Point) -> Scalar:
-    """Dirichlet data at the boundary point nearest to `x`."""
-    part, foot = problem.domain.part_at(x), problem.domain.project(x)
-    value = jnp.zeros((), x.dtype)
-    for index, condition in enumerate(problem.conditions()):
-        assert isinstance(condition, Dirichlet)
-        value = jnp.where(part == index, condition.value(foot), value)
-    return value
+    x = jnp.where(back, foot + inward * (width / jnp.where(back, depth, 1.0)), lane.x)
+    running = back.astype(jnp.int32)
+    return lane._replace(x=x, partial=partial, log_discount=log_discount, running=running)
 
 
 def _constants(problem: Problem) -> tuple[float, float]:

@@ -41,11 +41,6 @@ class AbstractStepper(eqx.Module):
         return 0
 
 
-def join(problem: Problem, time: Scalar, x: Point) -> SpaceTimePoint:
-    """A point of the problem from time and place."""
-    return jnp.concatenate([time[None], x]) if problem.timed else x
-
-
 def kick(problem: Problem, z: SpaceTimePoint, noise: Float[Array, " m"]) -> Point:
     """`sigma(z) @ noise`, without building a matrix from a scalar or a diagonal."""
     sigma = problem.diffusion(z)
@@ -54,7 +49,7 @@ def kick(problem: Problem, z: SpaceTimePoint, noise: Float[Array, " m"]) -> Poin
 
 def later(problem: Problem, z: SpaceTimePoint, dt: Scalar, x: Point) -> SpaceTimePoint:
     """The point of the problem at `x`, one step after `z`."""
-    return join(problem, z[0] + dt, x)
+    return jnp.concatenate([(z[0] + dt)[None], x]) if problem.timed else x
 
 
 class EulerMaruyama(AbstractStepper):

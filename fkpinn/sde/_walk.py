@@ -2,7 +2,7 @@
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -10,42 +10,52 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt32
 
 from ..problem import Problem
-from ._path import Lane, Scheme, advance, finish, steps_per_block
-from ._random import Stream, normals, seed_words
+from ._apart import apart
+from ._lane import AbstractWalk, Lane, Numbers
+from ._random import Stream, normals, seed_words, uniforms, whole_blocks
 
-_LANE_AXES: Any = Lane._make(1 if name == "x" else 0 for name in Lane._fields)
-_NEVER = 2**32 - 1
-_AHEAD = 8  # blocks of normals drawn at a time
+_ROUND = 128  # normals a lane draws at a time, about
+_LONG = 64  # steps between additions to the payoff, at most
 
 
 class Plan(NamedTuple):
-    """Which paths to run: `n_paths` from each point, cut after `n_steps`."""
+    """Which paths to run: `n_paths` from each point, cut after `n_steps`.
+
+    With `antithetic`, path `2 j + 1` takes the normals of path `2 j` with the other sign.
+    `control` is a function of one point whose gradient makes a martingale to be subtracted.
+    """
 
     problem: Problem
-    scheme: Scheme
+    walk: AbstractWalk
     points: Float[Array, "n z"]
     n_paths: int
     dt: float
     n_steps: int | None
     seed: int
+    antithetic: bool = False
+    control: Callable[..., Any] | None = None
 
 
 class Widths(NamedTuple):
-    """How many lanes run side by side, from wide to narrow, and how many paths make a batch."""
+    """How many lanes run side by side, from wide to narrow, and how many paths make a batch.
+
+    With `unroll`, the steps of a round are compiled into one piece without a loop.
+    """
 
     lanes: tuple[int, ...]
     batch: int
     threads: int
+    unroll: bool = False
 
 
 def default_widths() -> Widths:
     """Lanes that fit the cache of a core, or that fill an accelerator."""
     if jax.default_backend() == "cpu":
-        return Widths((4096, 512), 1 << 16, os.cpu_count() or 1)
-    return Widths((1 << 19, 1 << 15, 1 << 11), 1 << 22, 1)
+        return Widths((2048, 256, 64), 1 << 16, os.cpu_count() or 1)
+    return Widths(tuple(1 << k for k in (18, 17, 16, 15, 14, 13, 12)), 1 << 22, 1, True)
 
 
 class Ended(NamedTuple):
@@ -72,53 +82,42 @@ def run_batches(
 
 def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
     """Compile what a batch of that many paths needs, without running a path."""
-    queue = _queue(plan, 0, count)
+    queue, run = _queue(plan, 0, count), _runner(plan, widths)
     for width in _lanes(widths, count):
-        state = _begin(plan.problem.dim, width, count, plan.points.dtype)
-        jax.block_until_ready(_advance(plan.problem, plan.scheme, queue, state, jnp.asarray(0)))
+        state = _begin(plan, queue, width, count)
+        jax.block_until_ready(run(queue, state, jnp.asarray(0)))
 
 
 def _lanes(widths: Widths, count: int) -> list[int]:
     return [w for w in widths.lanes if w < 2 * count] or [widths.lanes[-1]]
 
 
+def _steps_a_round(plan: Plan) -> int:
+    need, together = plan.walk.need(plan.problem), plan.walk.together(plan.problem)
+    block = max(whole_blocks(need.normals), whole_blocks(need.uniforms), together)
+    return block * max(1, min(_LONG, _ROUND // need.normals) // block)
+
+
 def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
     first, count = batch
-    queue = _queue(plan, first, count)
+    queue, run = _queue(plan, first, count), _runner(plan, widths)
     lanes_at = _lanes(widths, count)
     width = lanes_at.pop(0)
-    state = _begin(plan.problem.dim, width, count, plan.points.dtype)
-    rounds, work = 1, 0
-    steps_a_round = _AHEAD * steps_per_block(plan.problem.noise_dim)
+    state = _begin(plan, queue, width, count)
+    rounds, work, step = 1, 0, _steps_a_round(plan)
     while True:
-        state = _advance(plan.problem, plan.scheme, queue, state, jnp.asarray(rounds))
+        state = run(queue, state, jnp.asarray(rounds))
         left, cursor = int(state.left), int(state.cursor)
         if left == 0 and cursor >= count:
             break
-        work += width * rounds * steps_a_round
-        if cursor >= count and lanes_at and left <= lanes_at[0]:
+        work += width * rounds * step
+        while cursor >= count and lanes_at and left <= lanes_at[0]:
             width = lanes_at.pop(0)
             state = _narrow(state, width)
         length = work / max(cursor - left, 1)  # of a path, about
-        rounds = int(np.clip(length / 8 / steps_a_round, 1, 512))
+        rounds = int(np.clip(length / 8 / step, 1, 512))
     taken = int(np.sum(np.asarray(state.taken), dtype=np.int64))
-    return Ended(first, np.asarray(state.payoff), np.asarray(state.late), taken)
-
-
-def _queue(plan: Plan, first: int, count: int) -> "_Queue":
-    """The paths of a batch; all points travel, so that batches share compiled code."""
-    point, offset = divmod(first, plan.n_paths)
-    points = plan.points
-    return _Queue(
-        points=points.T,
-        base=np.uint32(point),
-        offset=np.uint32(offset),
-        total=np.uint32(count),
-        n_paths=np.uint32(plan.n_paths),
-        dt=jnp.asarray(plan.dt, points.dtype),
-        n_steps=np.uint32(_NEVER if plan.n_steps is None else plan.n_steps),
-        seed=tuple(map(jnp.asarray, seed_words(plan.seed))),
-    )
+    return Ended(first, np.asarray(state.payoff), np.asarray(state.late) > 0, taken)
 
 
 class _Queue(NamedTuple):
@@ -132,9 +131,24 @@ class _Queue(NamedTuple):
     seed: tuple
 
 
+def _queue(plan: Plan, first: int, count: int) -> _Queue:
+    """The paths of a batch; all points travel, so that batches share compiled code."""
+    point, offset = divmod(first, plan.n_paths)
+    return _Queue(
+        points=plan.points.T,
+        base=np.uint32(point),
+        offset=np.uint32(offset),
+        total=np.uint32(count),
+        n_paths=np.uint32(plan.n_paths),
+        dt=jnp.asarray(plan.dt, plan.points.dtype),
+        n_steps=None if plan.n_steps is None else np.uint32(plan.n_steps),
+        seed=tuple(map(jnp.asarray, seed_words(plan.seed))),
+    )
+
+
 class _State(NamedTuple):
     lanes: Lane
-    slot: Int[Array, " w"]  # where the lane's payoff goes; past the end for an idle lane
+    slot: UInt32[Array, " w"]  # where the lane's payoff goes; past the end for an idle lane
     cursor: Array
     left: Array
     payoff: Float[Array, " k"]
@@ -142,100 +156,165 @@ class _State(NamedTuple):
     taken: Array  # steps of each path
 
 
-def _begin(dim: int, width: int, count: int, dtype) -> _State:
-    zero, none = jnp.zeros(width, dtype), jnp.zeros(width, jnp.uint32)
-    lanes = Lane(
-        none, none, none, none, zero, zero, jnp.zeros((dim, width), dtype),
-        zero, zero, zero, jnp.zeros(width, bool), jnp.zeros(width, bool),
-    )  # fmt: skip
+def _begin(plan: Plan, queue: _Queue, width: int, count: int) -> _State:
+    start = functools.partial(_start, plan.problem, plan.walk, queue)
+    shapes = jax.eval_shape(jax.vmap(start), jnp.zeros(width, jnp.uint32))
     return _State(
-        lanes=lanes,
+        lanes=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes),
         slot=jnp.full(width, count, jnp.uint32),
         cursor=jnp.asarray(np.uint32(0)),
         left=jnp.asarray(np.int32(0)),
-        payoff=jnp.zeros(count, dtype),
-        late=jnp.zeros(count, bool),
+        payoff=jnp.zeros(count, plan.points.dtype),
+        late=jnp.zeros(count, jnp.int32),
         taken=jnp.zeros(count, jnp.uint32),
     )
 
 
 def _narrow(state: _State, width: int) -> _State:
     """Keep the lanes that still run, in fewer lanes."""
-    running = np.asarray(state.lanes.running)
+    running = np.asarray(state.lanes.running) > 0
     rows = np.concatenate([np.flatnonzero(running), np.flatnonzero(~running)])[:width]
-    lanes = Lane(*(leaf[..., rows] for leaf in state.lanes))
-    return state._replace(lanes=lanes, slot=state.slot[rows])
+    return state._replace(
+        lanes=jax.tree.map(lambda leaf: leaf[rows], state.lanes), slot=state.slot[rows]
+    )
 
 
-@eqx.filter_jit
-def _advance(
-    problem: Problem, scheme: Scheme, queue: _Queue, state: _State, rounds: Int[Array, ""]
-) -> _State:
-    """Harvest ended paths, start new ones in their lanes, and run all for some rounds."""
-    count = problem.noise_dim * steps_per_block(problem.noise_dim)
-    block_steps = np.uint32(steps_per_block(problem.noise_dim))
+class _How(NamedTuple):
+    """What is compiled in."""
 
-    def one_block(lane: Lane, numbers: tuple[Array, ...]) -> Lane:
-        # coordinates travel as separate arrays, which the compiler keeps apart
-        moved = advance(problem, scheme, lane._replace(x=jnp.stack(lane.x)), queue.seed, numbers)
-        return moved._replace(x=tuple(moved.x))
-
-    def one_round(_, lanes: Lane) -> Lane:
-        of = Stream(queue.seed, lanes.point, lanes.path)
-        numbers = normals(of, lanes.step // block_steps, count, _AHEAD, lanes.dt.dtype)
-
-        def block(k, lanes):
-            return jax.vmap(one_block)(lanes, tuple(n[k] for n in numbers))
-
-        return jax.lax.fori_loop(0, _AHEAD, block, lanes)
-
-    start = jax.vmap(lambda i: _start(problem, queue, i), in_axes=(0,), out_axes=_LANE_AXES)
-    end = jax.vmap(lambda lane: finish(problem, scheme, lane), in_axes=(_LANE_AXES,))
-
-    def refill(state: _State) -> _State:
-        idle = ~state.lanes.running
-        number = state.cursor + jnp.cumsum(idle, dtype=jnp.uint32) - 1
-        fresh = idle & (number < queue.total)
-        new = start(jnp.minimum(number, queue.total - 1))
-        pick = lambda a, b: jnp.where(fresh, a, b)
-        lanes = Lane(*(pick(a, b) for a, b in zip(new, state.lanes, strict=True)))
-        lanes = lanes._replace(running=fresh | (state.lanes.running & ~idle))
-        return state._replace(
-            lanes=lanes,
-            slot=jnp.where(fresh, number, jnp.where(idle, queue.total, state.slot)),
-            cursor=jnp.minimum(state.cursor + jnp.sum(idle, dtype=jnp.uint32), queue.total),
-        )
-
-    def harvest(state: _State) -> _State:
-        over = ~state.lanes.running
-        slot = jnp.where(over, state.slot, queue.total)
-        return state._replace(
-            payoff=state.payoff.at[slot].set(end(state.lanes), mode="drop"),
-            late=state.late.at[slot].set(state.lanes.late, mode="drop"),
-            taken=state.taken.at[slot].set(state.lanes.step, mode="drop"),
-            slot=jnp.where(over, queue.total, state.slot),
-        )
-
-    state = refill(state)
-    lanes = state.lanes._replace(x=tuple(state.lanes.x))
-    lanes = jax.lax.fori_loop(0, rounds, one_round, lanes)
-    state = harvest(state._replace(lanes=lanes._replace(x=jnp.stack(lanes.x))))
-    return state._replace(left=jnp.sum(state.lanes.running, dtype=jnp.int32))
+    problem: Problem
+    walk: AbstractWalk
+    control: Callable[..., Any] | None
+    antithetic: bool
+    steps: int
+    unroll: bool
 
 
-def _start(problem: Problem, queue: _Queue, number: Array) -> Lane:
+def _runner(plan: Plan, widths: Widths):
+    how = _How(
+        plan.problem, plan.walk, plan.control, plan.antithetic, _steps_a_round(plan), widths.unroll
+    )
+    arrays, rest = eqx.partition(how, eqx.is_array)
+    leaves, tree = jax.tree.flatten(rest)
+    compiled = _compiled(tuple(leaves), tree)
+    return functools.partial(compiled, arrays)
+
+
+@functools.cache
+def _compiled(leaves: tuple, tree):
+    rest = jax.tree.unflatten(tree, leaves)
+    wide = (
+        {
+            "xla_cpu_prefer_vector_width": 512,
+            "xla_cpu_multi_thread_eigen": False,
+            "xla_cpu_enable_concurrency_optimized_scheduler": False,
+        }
+        if jax.default_backend() == "cpu"
+        else None
+    )
+
+    def run(arrays, queue, state, rounds):
+        return _advance(eqx.combine(arrays, rest), queue, state, rounds)
+
+    return jax.jit(run, donate_argnums=2, compiler_options=wide)
+
+
+def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) -> _State:
+    """Start new paths in idle lanes, run all for some rounds, and harvest those that end."""
+    state = _refill(how, queue, state)
+    lanes = state.lanes._replace(x=tuple(state.lanes.x.T))  # apart, for the compiler's sake
+    lanes = jax.lax.fori_loop(0, rounds, lambda _, lanes: _round(how, queue.seed, lanes), lanes)
+    state = state._replace(lanes=lanes._replace(x=jnp.stack(lanes.x, axis=1)))
+    return _harvest(how, queue, state)
+
+
+def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
+    """Some steps in all lanes, and the running sums added to the payoffs."""
+    need, together = how.walk.need(how.problem), how.walk.together(how.problem)
+    path, dtype = lanes.path, lanes.dt.dtype
+    of = Stream(seed, lanes.point, path // 2 if how.antithetic else path)
+    drawn = Numbers(
+        normals(of, lanes.step, need.normals, how.steps, dtype),
+        uniforms(of, lanes.step, need.uniforms, how.steps, dtype),
+    )
+    if how.antithetic:
+        sign = jnp.where(path % 2 == 0, 1.0, -1.0).astype(dtype)[None]
+        drawn = drawn._replace(normals=tuple(sign * n for n in drawn.normals))
+    scalar = jax.ShapeDtypeStruct((), dtype)
+    single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), lanes)
+    single = single._replace(x=jax.ShapeDtypeStruct((len(lanes.x),), dtype))
+    some = Numbers((scalar,) * need.normals * together, (scalar,) * need.uniforms * together)
+    advance = functools.partial(how.walk.advance, how.problem, how.control)
+    advance = apart(advance, single, some)
+
+    def move(k, lanes: Lane) -> Lane:
+        steps = range(together)
+        pick = lambda numbers: tuple(n[k * together + j] for j in steps for n in numbers)
+        return advance(lanes, Numbers(pick(drawn.normals), pick(drawn.uniforms)))
+
+    if how.unroll:
+        for k in range(how.steps // together):
+            lanes = move(k, lanes)
+    else:
+        lanes = jax.lax.fori_loop(0, how.steps // together, move, lanes)
+    return lanes._replace(
+        payoff=lanes.payoff + lanes.partial, partial=jnp.zeros_like(lanes.partial)
+    )
+
+
+def _refill(how: _How, queue: _Queue, state: _State) -> _State:
+    idle = state.lanes.running == 0
+    number = state.cursor + jnp.cumsum(idle, dtype=jnp.uint32) - np.uint32(1)
+    fresh = idle & (number < queue.total)
+    start = functools.partial(_start, how.problem, how.walk, queue)
+    new = jax.vmap(start)(jnp.minimum(number, queue.total - np.uint32(1)))
+    like = lambda leaf: fresh.reshape(fresh.shape + (1,) * (leaf.ndim - 1))
+    lanes = jax.tree.map(lambda a, b: jnp.where(like(a), a, b), new, state.lanes)
+    return state._replace(
+        lanes=lanes,
+        slot=jnp.where(fresh, number, jnp.where(idle, queue.total, state.slot)),
+        cursor=jnp.minimum(state.cursor + jnp.sum(idle, dtype=jnp.uint32), queue.total),
+    )
+
+
+def _harvest(how: _How, queue: _Queue, state: _State) -> _State:
+    lanes = state.lanes
+    over = lanes.running == 0
+    slot = jnp.where(over, state.slot, queue.total)
+    payoff = jax.vmap(functools.partial(how.walk.finish, how.problem))(lanes)
+    late = jnp.zeros_like(lanes.running) if lanes.late is None else lanes.late
+    return state._replace(
+        payoff=state.payoff.at[slot].set(payoff, mode="drop"),
+        late=state.late.at[slot].set(late, mode="drop"),
+        taken=state.taken.at[slot].set(lanes.step, mode="drop"),
+        slot=jnp.where(over, queue.total, state.slot),
+        left=jnp.sum(lanes.running, dtype=jnp.int32),
+    )
+
+
+def _start(problem: Problem, walk: AbstractWalk, queue: _Queue, number: Array) -> Lane:
     """The path of that number, about to take its first step."""
     total = queue.offset + number
     row = queue.base + total // queue.n_paths
     z = queue.points[:, row]
     zero = jnp.zeros_like(queue.dt)
-    dt, n_steps, begin = queue.dt, queue.n_steps, zero
+    dt, n_steps, start = queue.dt, queue.n_steps, None
     if problem.horizon is not None:  # equal steps that end at the horizon
         left = jnp.maximum(problem.horizon - z[0], 0.0)
         whole = jnp.maximum(jnp.ceil(left / queue.dt - 1e-3), 1.0)
-        dt, n_steps, begin = left / whole, whole.astype(jnp.uint32), z[0]
-    none = jnp.zeros((), jnp.uint32)
-    yes, no = jnp.array(True), jnp.array(False)
-    x = problem.space(z)
-    point, path = row, total % queue.n_paths
-    return Lane(point, path, none, n_steps, begin, dt, x, zero, zero, zero, yes, no)
+        dt, n_steps, start = left / whole, whole.astype(jnp.uint32), z[0]
+    lane = Lane(
+        point=row,
+        path=total % queue.n_paths,
+        step=jnp.zeros((), jnp.uint32),
+        n_steps=None if n_steps is None else jnp.asarray(n_steps),
+        start=start,
+        dt=dt,
+        x=problem.space(z),
+        log_discount=zero if walk.discounts(problem) else None,
+        payoff=zero,
+        partial=zero,
+        running=jnp.ones((), jnp.int32),
+        late=None if n_steps is None else jnp.zeros((), jnp.int32),
+    )
+    return walk.begin(problem, lane)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fkpinn.sde._random import Stream, normals, philox, seed_words, uniforms
+from fkpinn.sde._random import words as words_of
 
 # known answers that accompany the generator's publication (Random123)
 KNOWN = [
@@ -43,7 +44,7 @@ def streams(n, seed=11):
 @pytest.fixture(scope="module")
 def sample():
     n = 1 << 19
-    drawn = jax.jit(lambda of: normals(of, jnp.zeros(n, jnp.uint32), 4, 2, jnp.float32))(streams(n))
+    drawn = jax.jit(lambda of: normals(of, jnp.zeros(n, jnp.uint32), 2, 4, jnp.float32))(streams(n))
     return np.stack([np.asarray(a, np.float64) for a in drawn]).reshape(8, n)  # number, path
 
 
@@ -66,25 +67,49 @@ def test_numbers_of_a_path_and_of_different_paths_are_uncorrelated(sample):
 
 
 def test_a_number_belongs_to_its_place_alone():
-    """The same block, drawn from any starting block and beside any other paths."""
+    """The same number, drawn from any starting step and beside any other paths."""
     of = streams(64)
-    far = normals(of, jnp.zeros(64, jnp.uint32), 8, 6, jnp.float32)
-    near = normals(of, jnp.full(64, 4, jnp.uint32), 8, 2, jnp.float32)
-    for a, b in zip(far, near, strict=True):
-        np.testing.assert_array_equal(a[4:], b)
-    one = Stream(of.seed, of.point[7:8], of.path[7:8])
-    alone = normals(one, jnp.zeros(1, jnp.uint32), 8, 6, jnp.float32)
-    np.testing.assert_array_equal(alone[3][:, 0], far[3][:, 7])
+    for draw in (normals, uniforms):
+        far = draw(of, jnp.zeros(64, jnp.uint32), 3, 12, jnp.float32)
+        near = draw(of, jnp.full(64, 8, jnp.uint32), 3, 4, jnp.float32)
+        for a, b in zip(far, near, strict=True):
+            np.testing.assert_array_equal(a[8:], b)
+        one = Stream(of.seed, of.point[7:8], of.path[7:8])
+        alone = draw(one, jnp.zeros(1, jnp.uint32), 3, 12, jnp.float32)
+        np.testing.assert_array_equal(alone[2][:, 0], far[2][:, 7])
 
 
-def test_uniforms_are_uniform_open_and_independent_of_use():
+@pytest.mark.parametrize("each", [1, 2, 3, 4, 5, 6])
+def test_steps_take_consecutive_numbers(each):
+    of = streams(2)
+    zero = jnp.zeros(2, jnp.uint32)
+    whole = np.stack(normals(of, zero, 4, 6, jnp.float32), axis=1).reshape(24, 2)
+    drawn = np.stack(normals(of, zero, each, 4, jnp.float32), axis=1).reshape(4 * each, 2)
+    np.testing.assert_array_equal(drawn, whole[: 4 * each])
+
+
+def test_uniforms_are_uniform_open_and_independent_of_normals():
     of = streams(1 << 16)
-    block = jnp.zeros(1 << 16, jnp.uint32)
-    u = np.stack(uniforms(of, block, 1, jnp.float32)).astype(np.float64)
-    v = np.stack(uniforms(of, block, 2, jnp.float32)).astype(np.float64)
+    first = jnp.zeros(1 << 16, jnp.uint32)
+    u = np.stack(uniforms(of, first, 4, 1, jnp.float32)).astype(np.float64)
+    v = np.stack(normals(of, first, 4, 1, jnp.float32)).astype(np.float64)
     assert 0 < u.min() and u.max() < 1
     assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-4
     assert abs(np.corrcoef(u.ravel(), v.ravel())[0, 1]) < 4.5 / np.sqrt(u.size)
+
+
+def test_normals_are_as_exact_as_their_precision():
+    """Against library functions, from the same words."""
+    of = streams(4096)
+    first = jnp.zeros(4096, jnp.uint32)
+    a, b, *_ = (np.asarray(w, np.float64) for w in words_of(of, first, 0))
+    radius = np.sqrt(-2 * np.log((a + 0.5) / 2**32))
+    half = np.where(b >= 2**31, -1.0, 1.0)
+    angle = np.pi * ((2 * b) % 2**32 + 1) / 2**32 - np.pi / 2
+    for dtype, close in ((jnp.float64, 1e-7), (jnp.float32, 5e-6)):
+        drawn = normals(of, first, 2, 2, dtype)
+        np.testing.assert_allclose(drawn[0][0], radius * half * np.cos(angle), atol=close)
+        np.testing.assert_allclose(drawn[1][0], radius * np.sin(angle), atol=close)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True])

@@ -1,0 +1,106 @@
+"""A path on its way, and what a walk must say for itself."""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, UInt32
+
+from .._types import Point, Scalar, SpaceTimePoint, Vector
+from ..problem import Dirichlet, Problem, Robin
+
+
+class Lane(NamedTuple):
+    """A path on its way. What a problem has no use for is None."""
+
+    point: UInt32[Array, ""]
+    path: UInt32[Array, ""]
+    step: UInt32[Array, ""]
+    n_steps: UInt32[Array, ""] | None  # the path is cut after so many
+    start: Scalar | None
+    dt: Scalar
+    x: Point
+    log_discount: Scalar | None
+    payoff: Scalar
+    partial: Scalar  # of the payoff, since it was last added: keeps digits in single precision
+    running: Int32[Array, ""]  # 1 or 0
+    late: Int32[Array, ""] | None  # 1 if cut
+
+    def at(self, x: Point) -> SpaceTimePoint:
+        """The point of the problem at `x` now, without the rounding of many small additions."""
+        if self.start is None:
+            return x
+        time = self.start + self.step.astype(self.dt.dtype) * self.dt
+        return jnp.concatenate([time[None], x])
+
+    def then(self, moved: "Lane") -> "Lane":
+        """The path after a step, or as it was if it had ended before."""
+        return jax.tree.map(lambda new, old: jnp.where(self.running > 0, new, old), moved, self)
+
+
+class Numbers(NamedTuple):
+    """Random numbers of some steps: normals, and what decides about walls and signs."""
+
+    normals: tuple[Scalar, ...]
+    uniforms: tuple[Scalar, ...]
+
+    def of_step(self, k: int, need: "Need") -> tuple[Vector, tuple[Scalar, ...]]:
+        """Those of the `k`-th step."""
+        m, w = need.normals, need.uniforms
+        return jnp.stack(self.normals[k * m : (k + 1) * m]), self.uniforms[k * w : (k + 1) * w]
+
+
+class Need(NamedTuple):
+    """Random numbers a step takes."""
+
+    normals: int
+    uniforms: int
+
+
+class AbstractWalk(eqx.Module):
+    """How paths of a problem go from a point to their payoff."""
+
+    @abc.abstractmethod
+    def need(self, problem: Problem) -> Need:
+        """Random numbers of one step."""
+
+    @abc.abstractmethod
+    def check(self, problem: Problem) -> None:
+        """Refuse a problem this walk does not solve."""
+
+    @abc.abstractmethod
+    def begin(self, problem: Problem, lane: Lane) -> Lane:
+        """Prepare a path that has not moved yet."""
+
+    @abc.abstractmethod
+    def advance(self, problem: Problem, control, lane: Lane, numbers: Numbers) -> Lane:
+        """Take the steps the numbers are for; an ended path stays where it is."""
+
+    @abc.abstractmethod
+    def finish(self, problem: Problem, lane: Lane) -> Scalar:
+        """Payoff of a path that has ended."""
+
+    def discounts(self, problem: Problem) -> bool:
+        """Whether paths carry a discount."""
+        return not problem.reaction.is_zero or any(
+            isinstance(c, Robin) for c in problem.conditions()
+        )
+
+    def together(self, problem: Problem) -> int:
+        """Steps that `advance` takes at a time."""
+        return 1
+
+
+def absorbed_value(problem: Problem, z) -> Scalar:
+    """Dirichlet data of the part nearest to the point."""
+    value = jnp.zeros_like(z[0])
+    conditions = problem.conditions()
+    if len(conditions) == 1 and isinstance(conditions[0], Dirichlet):
+        return conditions[0].value(z)
+    part = problem.domain.part_at(problem.space(z))
+    for index, condition in enumerate(conditions):
+        if isinstance(condition, Dirichlet):
+            value = jnp.where(part == index, condition.value(z), value)
+    return value
