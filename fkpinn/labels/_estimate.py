@@ -129,7 +129,7 @@ def _run(
         last = ended.first + len(ended.payoff)
         own = starts[(starts >= ended.first) & (starts < last)] - ended.first
         parts.append(moments(ended.payoff, ended.late, own))
-        path_steps += ended.path_steps
+        path_steps += int(np.sum(ended.steps, dtype=np.int64))
         progress.update(last)
     return Moments(*(np.concatenate(field) for field in zip(*parts, strict=True))), path_steps
 

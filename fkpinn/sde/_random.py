@@ -80,24 +80,23 @@ def words(of: Stream, position: Word, use: int) -> tuple[Word, ...]:
     return philox(counter, of.seed)
 
 
-def normals(of: Stream, first: Word, each: int, steps: int, dtype) -> tuple[Array, ...]:
-    """Normals of many paths for some steps ahead: `each` arrays of shape `(steps, paths)`.
+def normals(of: Stream, unit: Word, each: int, dtype) -> list[Array]:
+    """Normals of one unit of steps: those of the first step, of the second, and so on.
 
     Step `n` takes numbers `n * each` and following of the path's sequence. They come in blocks
-    of four, so `first`, the number of the first step, and `steps` must be whole blocks.
+    of four; a unit is `whole_blocks(each)` steps.
     """
 
     def draw(position: Word) -> list[Array]:
         a, b, c, d = words(of, position, 0)
         return [*box_muller(a, b, dtype), *box_muller(c, d, dtype)]
 
-    return _by_step(draw, first, each, steps)
+    return _of_unit(draw, unit, each)
 
 
-def uniforms(of: Stream, first: Word, each: int, steps: int, dtype) -> tuple[Array, ...]:
+def uniforms(of: Stream, unit: Word, each: int, dtype) -> list[Array]:
     """Uniforms in (0, 1), independent of the normals, in the same arrangement."""
-    draw = lambda position: [uniform(word, dtype) for word in words(of, position, 1)]
-    return _by_step(draw, first, each, steps)
+    return _of_unit(lambda at: [uniform(word, dtype) for word in words(of, at, 1)], unit, each)
 
 
 def whole_blocks(each: int) -> int:
@@ -105,17 +104,23 @@ def whole_blocks(each: int) -> int:
     return 4 // math.gcd(4, each)
 
 
-def _by_step(
-    draw: Callable[[Word], list[Array]], first: Word, each: int, steps: int
-) -> tuple[Array, ...]:
+def ahead(draw: Callable[[Word], list[Array]], first: Word, each: int, steps: int) -> list[Array]:
+    """What `normals` or `uniforms` draw for many steps: `each` arrays of shape `(steps, paths)`.
+
+    `first`, the number of the first step, and `steps` must be whole units.
+    """
     if each == 0:
-        return ()
+        return []
     unit = whole_blocks(each)
-    blocks = np.uint32(each * unit // 4)
     units = first[None] // np.uint32(unit) + jnp.arange(steps // unit, dtype=jnp.uint32)[:, None]
-    found = [n for k in range(int(blocks)) for n in draw(units * blocks + np.uint32(k))]
-    rows = [found[j::each] for j in range(each)]  # of the steps of a unit
-    return tuple(r[0] if unit == 1 else jnp.stack(r, axis=1).reshape(steps, -1) for r in rows)
+    found = draw(units)
+    rows = [found[j::each] for j in range(each)]
+    return [r[0] if unit == 1 else jnp.stack(r, axis=1).reshape(steps, -1) for r in rows]
+
+
+def _of_unit(draw: Callable[[Word], list[Array]], unit: Word, each: int) -> list[Array]:
+    blocks = each * whole_blocks(each) // 4
+    return [n for k in range(blocks) for n in draw(unit * np.uint32(blocks) + np.uint32(k))]
 
 
 def uniform(word: Word, dtype) -> Float[Array, "..."]:

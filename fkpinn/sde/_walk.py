@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, UInt32
 from ..problem import Problem
 from ._apart import apart
 from ._lane import AbstractWalk, Lane, Numbers
-from ._random import Stream, normals, seed_words, uniforms, whole_blocks
+from ._random import Stream, ahead, normals, seed_words, uniforms, whole_blocks
 
 _ROUND = 128  # normals a lane draws at a time, about
 _LONG = 64  # steps between additions to the payoff, at most
@@ -59,12 +59,12 @@ def default_widths() -> Widths:
 
 
 class Ended(NamedTuple):
-    """Payoffs of consecutive paths, whether each was cut, and the steps all of them took."""
+    """Payoffs of consecutive paths, whether each was cut, and the steps it took."""
 
     first: int
     payoff: np.ndarray
     late: np.ndarray
-    path_steps: int
+    steps: np.ndarray
 
 
 def run_batches(
@@ -116,8 +116,8 @@ def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
             state = _narrow(state, width)
         length = work / max(cursor - left, 1)  # of a path, about
         rounds = int(np.clip(length / 8 / step, 1, 512))
-    taken = int(np.sum(np.asarray(state.taken), dtype=np.int64))
-    return Ended(first, np.asarray(state.payoff), np.asarray(state.late) > 0, taken)
+    late, steps = np.asarray(state.late) > 0, np.asarray(state.taken)
+    return Ended(first, np.asarray(state.payoff), late, steps)
 
 
 class _Queue(NamedTuple):
@@ -231,35 +231,54 @@ def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) ->
 def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Some steps in all lanes, and the running sums added to the payoffs."""
     need, together = how.walk.need(how.problem), how.walk.together(how.problem)
-    path, dtype = lanes.path, lanes.dt.dtype
-    of = Stream(seed, lanes.point, path // 2 if how.antithetic else path)
-    drawn = Numbers(
-        normals(of, lanes.step, need.normals, how.steps, dtype),
-        uniforms(of, lanes.step, need.uniforms, how.steps, dtype),
-    )
-    if how.antithetic:
-        sign = jnp.where(path % 2 == 0, 1.0, -1.0).astype(dtype)[None]
-        drawn = drawn._replace(normals=tuple(sign * n for n in drawn.normals))
+    path, dtype, first = lanes.path, lanes.dt.dtype, lanes.step
+    of = Stream(seed, lanes.point, path // np.uint32(2) if how.antithetic else path)
+    sign = jnp.where(path % np.uint32(2) == 0, 1.0, -1.0).astype(dtype)
+
+    def draw_normals(unit) -> list[Array]:
+        drawn = normals(of, unit, need.normals, dtype)
+        return [sign * n for n in drawn] if how.antithetic else drawn
+
+    draw_uniforms = lambda unit: uniforms(of, unit, need.uniforms, dtype)
     scalar = jax.ShapeDtypeStruct((), dtype)
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), lanes)
     single = single._replace(x=jax.ShapeDtypeStruct((len(lanes.x),), dtype))
     some = Numbers((scalar,) * need.normals * together, (scalar,) * need.uniforms * together)
     advance = functools.partial(how.walk.advance, how.problem, how.control)
     advance = apart(advance, single, some)
-
-    def move(k, lanes: Lane) -> Lane:
-        steps = range(together)
-        pick = lambda numbers: tuple(n[k * together + j] for j in steps for n in numbers)
-        return advance(lanes, Numbers(pick(drawn.normals), pick(drawn.uniforms)))
-
-    if how.unroll:
-        for k in range(how.steps // together):
-            lanes = move(k, lanes)
+    if how.unroll:  # a unit at a time, and no array that holds the numbers of many steps
+        drawn = Numbers(
+            _rows(draw_normals, first, need.normals, how.steps),
+            _rows(draw_uniforms, first, need.uniforms, how.steps),
+        )
+        for k in range(0, how.steps, together):
+            m, w = need.normals, need.uniforms
+            own = (drawn.normals[k * m : (k + together) * m], drawn.uniforms[k * w :])
+            lanes = advance(lanes, Numbers(own[0], own[1][: together * w]))
     else:
+        drawn = Numbers(
+            tuple(ahead(draw_normals, first, need.normals, how.steps)),
+            tuple(ahead(draw_uniforms, first, need.uniforms, how.steps)),
+        )
+
+        def move(k, lanes: Lane) -> Lane:
+            steps = range(together)
+            pick = lambda numbers: tuple(n[k * together + j] for j in steps for n in numbers)
+            return advance(lanes, Numbers(pick(drawn.normals), pick(drawn.uniforms)))
+
         lanes = jax.lax.fori_loop(0, how.steps // together, move, lanes)
     return lanes._replace(
         payoff=lanes.payoff + lanes.partial, partial=jnp.zeros_like(lanes.partial)
     )
+
+
+def _rows(draw: Callable[..., list[Array]], first: Array, each: int, steps: int) -> tuple:
+    """The numbers of many steps, each an array of its own."""
+    if each == 0:
+        return ()
+    unit = whole_blocks(each)
+    start = first // np.uint32(unit)
+    return tuple(n for k in range(steps // unit) for n in draw(start + np.uint32(k)))
 
 
 def _refill(how: _How, queue: _Queue, state: _State) -> _State:

@@ -12,7 +12,7 @@ from fkpinn.labels import choose_scheme
 from fkpinn.labels._estimate import _check_outcome
 from fkpinn.labels._moments import merge, moments, segment_starts
 from fkpinn.sde import Widths
-from fkpinn.sde._random import Stream, normals, seed_words
+from fkpinn.sde._random import Stream, ahead, normals, seed_words
 
 # problem, step, and the constant of a first-order bound for the bias of the default scheme
 CASES = [("exit-ball-3d", 2e-4, 10.0), ("ornstein-uhlenbeck", 4e-3, 5.0), ("robin", 4e-2, 5.0),
@@ -57,7 +57,8 @@ def test_euler_is_the_algorithm_of_the_paper():
                 tuple(map(jnp.asarray, seed_words(seed))),
                 jnp.full(1, i, jnp.uint32), jnp.full(1, j, jnp.uint32),
             )  # fmt: skip
-            drawn = normals(of, jnp.zeros(1, jnp.uint32), 2, 100, points.dtype)
+            draw = lambda unit, of=of: normals(of, unit, 2, points.dtype)
+            drawn = ahead(draw, jnp.zeros(1, jnp.uint32), 2, 100)
             noise = np.stack([np.asarray(a)[:, 0] for a in drawn], axis=1)
             x, total, exponent, n = start, 0.0, 0.0, 0
             while x @ x < 1 and n < int(t_max / dt):

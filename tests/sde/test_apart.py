@@ -1,6 +1,5 @@
 """Functions taken apart give what `jax.vmap` gives."""
 
-
 import jax
 import jax.numpy as jnp
 import jax.random as jr

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fkpinn.sde._random import Stream, normals, philox, seed_words, uniforms
+from fkpinn.sde._random import Stream, ahead, normals, philox, seed_words, uniforms
 from fkpinn.sde._random import words as words_of
 
 # known answers that accompany the generator's publication (Random123)
@@ -23,6 +23,11 @@ KNOWN = [
         (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
     ),
 ]
+
+
+def drawn(draw, of, first, each, steps, dtype=jnp.float32):
+    """`each` arrays of shape `(steps, paths)`."""
+    return ahead(lambda unit: draw(of, unit, each, dtype), first, each, steps)
 
 
 def words(values):
@@ -44,8 +49,8 @@ def streams(n, seed=11):
 @pytest.fixture(scope="module")
 def sample():
     n = 1 << 19
-    drawn = jax.jit(lambda of: normals(of, jnp.zeros(n, jnp.uint32), 2, 4, jnp.float32))(streams(n))
-    return np.stack([np.asarray(a, np.float64) for a in drawn]).reshape(8, n)  # number, path
+    found = jax.jit(lambda of: drawn(normals, of, jnp.zeros(n, jnp.uint32), 2, 4))(streams(n))
+    return np.stack([np.asarray(a, np.float64) for a in found]).reshape(8, n)  # number, path
 
 
 def test_normals_are_normal(sample):
@@ -70,12 +75,12 @@ def test_a_number_belongs_to_its_place_alone():
     """The same number, drawn from any starting step and beside any other paths."""
     of = streams(64)
     for draw in (normals, uniforms):
-        far = draw(of, jnp.zeros(64, jnp.uint32), 3, 12, jnp.float32)
-        near = draw(of, jnp.full(64, 8, jnp.uint32), 3, 4, jnp.float32)
+        far = drawn(draw, of, jnp.zeros(64, jnp.uint32), 3, 12)
+        near = drawn(draw, of, jnp.full(64, 8, jnp.uint32), 3, 4)
         for a, b in zip(far, near, strict=True):
             np.testing.assert_array_equal(a[8:], b)
         one = Stream(of.seed, of.point[7:8], of.path[7:8])
-        alone = draw(one, jnp.zeros(1, jnp.uint32), 3, 12, jnp.float32)
+        alone = drawn(draw, one, jnp.zeros(1, jnp.uint32), 3, 12)
         np.testing.assert_array_equal(alone[2][:, 0], far[2][:, 7])
 
 
@@ -83,16 +88,16 @@ def test_a_number_belongs_to_its_place_alone():
 def test_steps_take_consecutive_numbers(each):
     of = streams(2)
     zero = jnp.zeros(2, jnp.uint32)
-    whole = np.stack(normals(of, zero, 4, 6, jnp.float32), axis=1).reshape(24, 2)
-    drawn = np.stack(normals(of, zero, each, 4, jnp.float32), axis=1).reshape(4 * each, 2)
-    np.testing.assert_array_equal(drawn, whole[: 4 * each])
+    whole = np.stack(drawn(normals, of, zero, 4, 6), axis=1).reshape(24, 2)
+    some = np.stack(drawn(normals, of, zero, each, 4), axis=1).reshape(4 * each, 2)
+    np.testing.assert_array_equal(some, whole[: 4 * each])
 
 
 def test_uniforms_are_uniform_open_and_independent_of_normals():
     of = streams(1 << 16)
     first = jnp.zeros(1 << 16, jnp.uint32)
-    u = np.stack(uniforms(of, first, 4, 1, jnp.float32)).astype(np.float64)
-    v = np.stack(normals(of, first, 4, 1, jnp.float32)).astype(np.float64)
+    u = np.stack(drawn(uniforms, of, first, 4, 1)).astype(np.float64)
+    v = np.stack(drawn(normals, of, first, 4, 1)).astype(np.float64)
     assert 0 < u.min() and u.max() < 1
     assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-4
     assert abs(np.corrcoef(u.ravel(), v.ravel())[0, 1]) < 4.5 / np.sqrt(u.size)
@@ -107,9 +112,9 @@ def test_normals_are_as_exact_as_their_precision():
     half = np.where(b >= 2**31, -1.0, 1.0)
     angle = np.pi * ((2 * b) % 2**32 + 1) / 2**32 - np.pi / 2
     for dtype, close in ((jnp.float64, 1e-7), (jnp.float32, 5e-6)):
-        drawn = normals(of, first, 2, 2, dtype)
-        np.testing.assert_allclose(drawn[0][0], radius * half * np.cos(angle), atol=close)
-        np.testing.assert_allclose(drawn[1][0], radius * np.sin(angle), atol=close)
+        found = normals(of, first, 2, dtype)
+        np.testing.assert_allclose(found[0], radius * half * np.cos(angle), atol=close)
+        np.testing.assert_allclose(found[1], radius * np.sin(angle), atol=close)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True])

@@ -1,10 +1,9 @@
 """Walk on spheres: right on average, by laws that can be checked one by one."""
 
 import math
+from typing import NamedTuple
 
-import equinox as eqx
 import helpers
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,17 +11,24 @@ import scipy.special
 import scipy.stats
 
 import fkpinn as fk
-from fkpinn.sde._random import stream
-from fkpinn.sde._spheres import Spheres, screening, source_radii, source_weight
+from fkpinn.sde import Plan, Spheres, Widths, run_batches
+from fkpinn.sde._spheres import screening, source_radii, source_weight
 
 
-@eqx.filter_jit
+class Paths(NamedTuple):
+    payoff: np.ndarray
+    steps: np.ndarray
+    finished: np.ndarray
+
+
 def walk(problem, spheres, points, n_paths, seed, max_steps=100_000):
     """Many walks from each point."""
-    one = lambda i, x, j: spheres.run(problem, x, stream(seed, i, j), max_steps)
-    rows = jax.vmap(jax.vmap(one, (None, None, 0)), (0, 0, None))
-    n = len(points)
-    return rows(jnp.arange(n, dtype=jnp.uint32), points, jnp.arange(n_paths, dtype=jnp.uint32))
+    spheres.check(problem)
+    total = len(points) * n_paths
+    plan = Plan(problem, spheres, points, n_paths, 0.0, max_steps, seed)
+    [ended] = run_batches(plan, [(0, total)], Widths((4096, 256), total, 1))
+    shaped = lambda a: a.reshape(len(points), n_paths)
+    return Paths(shaped(ended.payoff), shaped(ended.steps), ~shaped(ended.late))
 
 
 def well_inside(domain, n):
@@ -147,22 +153,6 @@ def test_source_weight_makes_the_screened_greens_function(dim):
         density = r ** ((dim - 1) // 2) * np.sinh(z * (1 - r))
         share = density[r < 0.5].sum() / density.sum()
         assert abs(weight[np.asarray(inner) < 0.5].sum() / weight.sum() - share) < 1e-3
-
-
-def test_a_walk_can_be_stopped_and_taken_up():
-    case, spheres, x = helpers.case("poisson-5d"), Spheres(), jnp.full(5, 0.3)
-    of = stream(7, jnp.uint32(3), jnp.uint32(11))
-
-    @jax.jit
-    def both(x):
-        state = spheres.start(case.problem, x)
-        for until in (3, 4, 1000):
-            state = spheres.advance(case.problem, state, of, until)
-        return spheres.run(case.problem, x, of, 1000), spheres.finish(case.problem, state)
-
-    whole, pieces = both(x)
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, whole, pieces))
-    assert int(whole.steps) > 4
 
 
 def test_a_walk_cut_short_says_so():
