@@ -68,8 +68,7 @@ class Ball(AbstractDomain):
 
     def normal(self, x: Point) -> Vector:
         """Radial direction; the first axis at the center."""
-        first_axis = jnp.zeros_like(x).at[0].set(1.0)
-        return unit(x - like(x, self.center), first_axis)
+        return unit(x - like(x, self.center), like(x, np.eye(1, self.dim)[0]))
 
     def project(self, x: Point) -> Point:
         """Nearest point of the sphere."""

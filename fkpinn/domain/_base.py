@@ -1,6 +1,7 @@
 """What every domain can do."""
 
 import abc
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -199,8 +200,9 @@ def pick(u: Scalar, cumulative: Float[Array, " c"]) -> tuple[Int[Array, ""], Sca
 
 def grouped_min(values: Float[Array, " f"], groups: tuple[int, ...]) -> Float[Array, " parts"]:
     """Smallest value of each group; `groups` says which group each value belongs to."""
-    index = np.asarray(groups)
-    return jnp.stack([jnp.min(values[np.flatnonzero(index == g)]) for g in range(max(groups) + 1)])
+    of = lambda g: [values[k] for k, group in enumerate(groups) if group == g]
+    least = functools.partial(functools.reduce, jnp.minimum)
+    return jnp.stack([least(of(g)) for g in range(max(groups) + 1)])
 
 
 def name_parts(owner: str, name, count: int, order: str) -> tuple[tuple[str, ...], tuple[int, ...]]:

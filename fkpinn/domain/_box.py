@@ -177,7 +177,7 @@ class Box(AbstractDomain):
 
 def _is_largest(values: Vector) -> Array:
     """True at the largest entry, the first of them if there are several."""
-    return jnp.zeros(values.shape, bool).at[jnp.argmax(values)].set(True)
+    return jnp.arange(values.shape[0]) == jnp.argmax(values)
 
 
 def Interval(lower, upper, *, name="outer") -> Box:  # noqa: N802 (reads as a shape)

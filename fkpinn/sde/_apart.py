@@ -103,22 +103,22 @@ class _Lanes:
         values: dict[Any, Any] = {}
 
         def read(var):
-            return self.constant(var.val) if isinstance(var, Literal) else values[var]
+            return self.constant(var.val, var) if isinstance(var, Literal) else values[var]
 
         for var, const in zip(jaxpr.constvars, consts, strict=True):
-            values[var] = self.constant(const)
+            values[var] = self.constant(const, var)
         values.update(zip(jaxpr.invars, arguments, strict=True))
         for eqn in jaxpr.eqns:
             results = self.apply(eqn, [read(var) for var in eqn.invars])
             values.update(zip(eqn.outvars, results, strict=True))
         return [read(var) for var in jaxpr.outvars]
 
-    def constant(self, value: Any) -> Any:
+    def constant(self, value: Any, like: Any = None) -> Any:
         """Small known arrays entry by entry, others whole."""
         if isinstance(value, jax.core.Tracer) or np.size(value) > _SMALL:
             small = np.size(value) <= _SMALL
             return self.split(value, False) if small else _Whole(value, False)
-        known = np.asarray(value)
+        known = np.asarray(value, None if like is None else like.aval.dtype)
         return _filled(list(known.reshape(-1)), known.shape)
 
     def split(self, array: Any, batched: bool) -> np.ndarray:
@@ -266,6 +266,32 @@ class _Lanes:
         result = _filled([value.item()] * int(np.prod(room, dtype=int)), tuple(room))
         result[tuple(inside)] = entries
         return result[tuple(cuts)]
+
+    def _argmin(self, params, entries):
+        return self._arg(params, entries, jax.lax.lt)
+
+    def _argmax(self, params, entries):
+        return self._arg(params, entries, jax.lax.gt)
+
+    def _arg(self, params, entries, better):
+        (axis,) = params["axes"]
+        rows = np.moveaxis(entries, axis, -1)
+        index = [np.asarray(k, params["index_dtype"])[()] for k in range(rows.shape[-1])]
+        found = []
+        for row in rows.reshape(-1, rows.shape[-1]):
+            best, where = row[0], index[0]
+            for entry, k in zip(row[1:], index[1:], strict=True):
+                wins = self.operate(better, entry, best)
+                # NaN wins once and stays, as in NumPy
+                wins = self.operate(
+                    jax.lax.bitwise_or, wins, self.operate(jax.lax.ne, entry, entry)
+                )
+                same = self.operate(jax.lax.eq, best, best)
+                wins = self.operate(jax.lax.bitwise_and, wins, same)
+                best = self.operate(jax.lax.select, wins, entry, best)
+                where = self.operate(jax.lax.select, wins, k, where)
+            found.append(where)
+        return _filled(found, rows.shape[:-1])
 
     def _iota(self, params, *_):
         shape, axis = params["shape"], params["dimension"]

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, UInt32
 
 _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_WEYL = (np.uint64(0x9E3779B9 << 32), np.uint64(0xBB67AE85 << 32))
+_WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 _HALF = np.uint64(32)
 _ROUNDS = 10
 _SINE = (
@@ -62,13 +62,11 @@ def philox(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tu
         upper = lambda word: wide(word) << _HALF
         a = upper(counter[0]) | wide(counter[1])
         b = upper(counter[2]) | wide(counter[3])
-        k, j = upper(key[0]), upper(key[1])
+        k, j = key
         for _ in range(_ROUNDS):
-            a, b = (
-                (b >> _HALF) * _FACTORS[1] ^ (a << _HALF) ^ k,
-                (a >> _HALF) * _FACTORS[0] ^ (b << _HALF) ^ j,
-            )
-            k, j = k + _WEYL[0], j + _WEYL[1]
+            next_a = (b >> _HALF) * _FACTORS[1] ^ (a << _HALF) ^ upper(k)
+            next_b = (a >> _HALF) * _FACTORS[0] ^ (b << _HALF) ^ upper(j)
+            a, b, k, j = next_a, next_b, k + _WEYL[0], j + _WEYL[1]
         low = lambda pair: pair.astype(jnp.uint32)
         return low(a >> _HALF), low(a), low(b >> _HALF), low(b)
 

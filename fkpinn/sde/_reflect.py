@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from .._types import Point, Scalar
@@ -29,21 +30,22 @@ def meet_walls(
     known law; by Skorokhod's construction the local time is how far that least depth lies
     beyond the wall. Exact for constant coefficients and a flat wall.
     """
-    domain, ends = problem.domain, jnp.asarray(absorbing(problem))
+    domain, ends = problem.domain, np.asarray(absorbing(problem))
     old = problem.space(z)
     spread = spread_across(problem, z, dt)
     distances, depth = domain.part_distance(x), -domain.signed_distance(x)
     part = jnp.argmin(distances)
+    at_end = jnp.any(jnp.asarray(ends) & (part == jnp.arange(len(ends))))
     ended = ~jnp.all(jnp.isfinite(x))
     if any(absorbing(problem)):
-        to_end = jnp.min(jnp.where(ends, distances, jnp.inf))
-        before = jnp.min(jnp.where(ends, domain.part_distance(old), jnp.inf))
-        after = jnp.where((depth < 0) & ends[part], -to_end, to_end)
+        to_end = jnp.min(jnp.where(jnp.asarray(ends), distances, jnp.inf))
+        before = jnp.min(jnp.where(jnp.asarray(ends), domain.part_distance(old), jnp.inf))
+        after = jnp.where((depth < 0) & at_end, -to_end, to_end)
         ended = ended | exit_rule.reached(problem, before, after, spread, of_exit)
     depth_before = -domain.signed_distance(old)
     bridge = jnp.sqrt((depth_before - depth) ** 2 - 2.0 * spread**2 * jnp.log(of_wall))
     lowest = 0.5 * (depth_before + depth - bridge)
-    local_time = jnp.where(ended | ends[part], 0.0, jnp.maximum(-lowest, 0.0))
+    local_time = jnp.where(ended | at_end, 0.0, jnp.maximum(-lowest, 0.0))
     normal = domain.normal(x)
     pushed = x - local_time * normal
     # next to a corner the push may leave the set by another wall: put the path just inside that

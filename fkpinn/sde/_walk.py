@@ -17,8 +17,9 @@ from ._apart import apart
 from ._lane import AbstractWalk, Lane, Numbers
 from ._random import Stream, ahead, normals, seed_words, uniforms, whole_blocks
 
-_ROUND = 128  # normals a lane draws at a time, about
-_LONG = 64  # steps between additions to the payoff, at most
+_ROUND = 64  # steps, at most, after which the running sums are added to the payoffs
+_NORMALS = 128  # a lane draws at a time, at most
+_THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
 
 class Plan(NamedTuple):
@@ -42,20 +43,23 @@ class Plan(NamedTuple):
 class Widths(NamedTuple):
     """How many lanes run side by side, from wide to narrow, and how many paths make a batch.
 
-    With `unroll`, the steps of a round are compiled into one piece without a loop.
+    Where starting a loop is dear, `unroll` steps are compiled into one piece, and with `kernel`
+    (`triton`, or `interpret` to try it anywhere) whole rounds into one launch.
     """
 
     lanes: tuple[int, ...]
     batch: int
     threads: int
-    unroll: bool = False
+    unroll: int = 0
+    kernel: str = ""
 
 
 def default_widths() -> Widths:
     """Lanes that fit the cache of a core, or that fill an accelerator."""
     if jax.default_backend() == "cpu":
         return Widths((2048, 256, 64), 1 << 16, os.cpu_count() or 1)
-    return Widths(tuple(1 << k for k in (18, 17, 16, 15, 14, 13, 12)), 1 << 22, 1, True)
+    kernel = "triton" if jax.default_backend() == "gpu" else ""
+    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
 
 
 class Ended(NamedTuple):
@@ -95,7 +99,7 @@ def _lanes(widths: Widths, count: int) -> list[int]:
 def _steps_a_round(plan: Plan) -> int:
     need, together = plan.walk.need(plan.problem), plan.walk.together(plan.problem)
     block = max(whole_blocks(need.normals), whole_blocks(need.uniforms), together)
-    return block * max(1, min(_LONG, _ROUND // need.normals) // block)
+    return block * max(1, min(_ROUND, _NORMALS // need.normals) // block)
 
 
 def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
@@ -187,31 +191,45 @@ class _How(NamedTuple):
     control: Callable[..., Any] | None
     antithetic: bool
     steps: int
-    unroll: bool
+    unroll: int
+    kernel: str
 
 
-def _runner(plan: Plan, widths: Widths):
-    how = _How(
-        plan.problem, plan.walk, plan.control, plan.antithetic, _steps_a_round(plan), widths.unroll
-    )
+def _runner(plan: Plan, widths: Widths) -> Callable[[_Queue, _State, Array], _State]:
+    """The compiled loop; it is shared between plans that differ in numbers only."""
+    problem, walk, control = plan.problem, plan.walk, plan.control
+    kernel, unroll = widths.kernel, widths.unroll
+    how = _How(problem, walk, control, plan.antithetic, _steps_a_round(plan), unroll, kernel)
+    run = _shared(how)
+    if kernel != "triton":
+        return run
+    plain = _shared(how._replace(kernel="", unroll=8))
+
+    def attempt(queue: _Queue, state: _State, rounds: Array) -> _State:
+        if run.func not in _refused:
+            try:
+                return run(queue, state, rounds)
+            except (NotImplementedError, ValueError, TypeError, RuntimeError):
+                # a coefficient with arrays or operations that kernels do not know: plain loops
+                _refused.add(run.func)
+        return plain(queue, state, rounds)
+
+    return attempt
+
+
+_refused: set = set()
+
+
+def _shared(how: _How) -> functools.partial:
     arrays, rest = eqx.partition(how, eqx.is_array)
     leaves, tree = jax.tree.flatten(rest)
-    compiled = _compiled(tuple(leaves), tree)
-    return functools.partial(compiled, arrays)
+    return functools.partial(_compiled(tuple(leaves), tree), arrays)
 
 
 @functools.cache
 def _compiled(leaves: tuple, tree):
     rest = jax.tree.unflatten(tree, leaves)
-    wide = (
-        {
-            "xla_cpu_prefer_vector_width": 512,
-            "xla_cpu_multi_thread_eigen": False,
-            "xla_cpu_enable_concurrency_optimized_scheduler": False,
-        }
-        if jax.default_backend() == "cpu"
-        else None
-    )
+    wide = {"xla_cpu_prefer_vector_width": 512} if jax.default_backend() == "cpu" else None
 
     def run(arrays, queue, state, rounds):
         return _advance(eqx.combine(arrays, rest), queue, state, rounds)
@@ -223,15 +241,49 @@ def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) ->
     """Start new paths in idle lanes, run all for some rounds, and harvest those that end."""
     state = _refill(how, queue, state)
     lanes = state.lanes._replace(x=tuple(state.lanes.x.T))  # apart, for the compiler's sake
-    lanes = jax.lax.fori_loop(0, rounds, lambda _, lanes: _round(how, queue.seed, lanes), lanes)
+    if how.kernel:
+        lanes = _launch(how, queue.seed, lanes, rounds)
+    else:
+        one = lambda _, lanes: _round(how, queue.seed, lanes)
+        lanes = jax.lax.fori_loop(0, rounds, one, lanes)
     state = state._replace(lanes=lanes._replace(x=jnp.stack(lanes.x, axis=1)))
     return _harvest(how, queue, state)
+
+
+def _launch(how: _How, seed: tuple, lanes: Lane, rounds: Int[Array, ""]) -> Lane:
+    """All rounds in one kernel, a block of lanes to each group of threads."""
+    from jax.experimental import pallas as pl
+
+    leaves, tree = jax.tree.flatten(lanes)
+    width = len(lanes.step)
+    block = min(_THREADS[width >= 1 << 16], width)
+
+    def kernel(*refs):
+        words, values = (
+            [ref[0] for ref in refs[:3]],
+            [ref[...] for ref in refs[3 : 3 + len(leaves)]],
+        )
+        one = lambda _, lanes: _round(how, (words[0], words[1]), lanes)
+        done = jax.lax.fori_loop(0, words[2], one, jax.tree.unflatten(tree, values))
+        for ref, value in zip(refs[3 + len(leaves) :], jax.tree.leaves(done), strict=True):
+            ref[...] = value
+
+    one, own = pl.BlockSpec((1,), lambda i: (0,)), pl.BlockSpec((block,), lambda i: (i,))
+    found = pl.pallas_call(
+        kernel,
+        grid=(width // block,),
+        in_specs=[one] * 3 + [own] * len(leaves),
+        out_specs=[own] * len(leaves),
+        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves],
+        interpret=how.kernel == "interpret",
+    )(seed[0][None], seed[1][None], rounds[None], *leaves)
+    return jax.tree.unflatten(tree, found)
 
 
 def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Some steps in all lanes, and the running sums added to the payoffs."""
     need, together = how.walk.need(how.problem), how.walk.together(how.problem)
-    path, dtype, first = lanes.path, lanes.dt.dtype, lanes.step
+    path, dtype = lanes.path, lanes.dt.dtype
     of = Stream(seed, lanes.point, path // np.uint32(2) if how.antithetic else path)
     sign = jnp.where(path % np.uint32(2) == 0, 1.0, -1.0).astype(dtype)
 
@@ -246,19 +298,22 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     some = Numbers((scalar,) * need.normals * together, (scalar,) * need.uniforms * together)
     advance = functools.partial(how.walk.advance, how.problem, how.control)
     advance = apart(advance, single, some)
-    if how.unroll:  # a unit at a time, and no array that holds the numbers of many steps
-        drawn = Numbers(
-            _rows(draw_normals, first, need.normals, how.steps),
-            _rows(draw_uniforms, first, need.uniforms, how.steps),
-        )
-        for k in range(0, how.steps, together):
-            m, w = need.normals, need.uniforms
-            own = (drawn.normals[k * m : (k + together) * m], drawn.uniforms[k * w :])
-            lanes = advance(lanes, Numbers(own[0], own[1][: together * w]))
+
+    def one_piece(_, lanes: Lane) -> Lane:  # no array holds the numbers of many steps
+        piece = _piece(how)
+        m, w = need.normals * together, need.uniforms * together
+        n = _in_rows(draw_normals, lanes.step, need.normals, piece)
+        u = _in_rows(draw_uniforms, lanes.step, need.uniforms, piece)
+        for k in range(piece // together):
+            lanes = advance(lanes, Numbers(n[k * m : (k + 1) * m], u[k * w : (k + 1) * w]))
+        return lanes
+
+    if how.unroll:
+        lanes = jax.lax.fori_loop(0, how.steps // _piece(how), one_piece, lanes)
     else:
         drawn = Numbers(
-            tuple(ahead(draw_normals, first, need.normals, how.steps)),
-            tuple(ahead(draw_uniforms, first, need.uniforms, how.steps)),
+            tuple(ahead(draw_normals, lanes.step, need.normals, how.steps)),
+            tuple(ahead(draw_uniforms, lanes.step, need.uniforms, how.steps)),
         )
 
         def move(k, lanes: Lane) -> Lane:
@@ -272,7 +327,14 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     )
 
 
-def _rows(draw: Callable[..., list[Array]], first: Array, each: int, steps: int) -> tuple:
+def _piece(how: _How) -> int:
+    """Steps that are compiled together: about `unroll`, in whole blocks of numbers."""
+    need = how.walk.need(how.problem)
+    whole = max(whole_blocks(need.normals), whole_blocks(need.uniforms))
+    return min(how.steps, max(how.unroll, whole, how.walk.together(how.problem)))
+
+
+def _in_rows(draw: Callable[..., list[Array]], first: Array, each: int, steps: int) -> tuple:
     """The numbers of many steps, each an array of its own."""
     if each == 0:
         return ()
