@@ -4,12 +4,14 @@ import time
 import warnings
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .._progress import AbstractProgress, SilentProgress
+from ..domain import AbstractDomain
 from ..problem import Dirichlet, Problem, Robin
 from ..sde import Plan, Widths, compile_batch, default_widths, run_batches
 from ._moments import Moments, merge, moments, segment_starts
@@ -162,14 +164,17 @@ def _check_outcome(by_point: Moments, cut: np.ndarray, t_max: float, throw: bool
         )
 
 
+@eqx.filter_jit
+def _inside(domain: AbstractDomain, x: Float[Array, "n d"]) -> Bool[Array, " n"]:
+    return jax.vmap(domain.contains)(x)
+
+
 def _check(problem: Problem, points, n_paths: int, dt: float, t_max: float) -> None:
     if points.ndim != 2 or points.shape[1] != problem.n_coords or len(points) == 0:
         raise ValueError(
             f"`points` must have shape (n, {problem.n_coords}), n >= 1; got shape {points.shape}."
         )
-    inside = np.asarray(
-        jax.jit(jax.vmap(lambda z: problem.domain.contains(problem.space(z))))(points)
-    )
+    inside = np.asarray(_inside(problem.domain, points[:, problem.n_coords - problem.dim :]))
     if not np.all(inside):
         raise ValueError(
             f"`points` must lie inside the domain; {np.count_nonzero(~inside)} of {len(points)} "

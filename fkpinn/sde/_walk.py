@@ -111,7 +111,7 @@ def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
     rounds, work, step = 1, 0, _steps_a_round(plan)
     while True:
         state = run(queue, state, jnp.asarray(rounds))
-        left, cursor = int(state.left), int(state.cursor)
+        left, cursor = map(int, jax.device_get((state.left, state.cursor)))
         if left == 0 and cursor >= count:
             break
         work += width * rounds * step
@@ -119,7 +119,8 @@ def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
             width = lanes_at.pop(0)
             state = _narrow(state, width)
         length = work / max(cursor - left, 1)  # of a path, about
-        rounds = int(np.clip(length / 8 / step, 1, 512))
+        share = 8 if cursor < count else 2  # with nobody waiting for a lane there is less to do
+        rounds = int(np.clip(length / share / step, 1, 512))
     late, steps = np.asarray(state.late) > 0, np.asarray(state.taken)
     return Ended(first, np.asarray(state.payoff), late, steps)
 
@@ -174,10 +175,10 @@ def _begin(plan: Plan, queue: _Queue, width: int, count: int) -> _State:
     )
 
 
+@functools.partial(jax.jit, static_argnums=1)
 def _narrow(state: _State, width: int) -> _State:
     """Keep the lanes that still run, in fewer lanes."""
-    running = np.asarray(state.lanes.running) > 0
-    rows = np.concatenate([np.flatnonzero(running), np.flatnonzero(~running)])[:width]
+    rows = jnp.argsort(state.lanes.running == 0, stable=True)[:width]
     return state._replace(
         lanes=jax.tree.map(lambda leaf: leaf[rows], state.lanes), slot=state.slot[rows]
     )
@@ -203,21 +204,21 @@ def _runner(plan: Plan, widths: Widths) -> Callable[[_Queue, _State, Array], _St
     run = _shared(how)
     if kernel != "triton":
         return run
-    plain = _shared(how._replace(kernel="", unroll=8))
+    plain = _shared(how._replace(kernel="", unroll=0))
 
     def attempt(queue: _Queue, state: _State, rounds: Array) -> _State:
         if run.func not in _refused:
             try:
                 return run(queue, state, rounds)
-            except (NotImplementedError, ValueError, TypeError, RuntimeError):
+            except (NotImplementedError, ValueError, TypeError, RuntimeError) as error:
                 # a coefficient with arrays or operations that kernels do not know: plain loops
-                _refused.add(run.func)
+                _refused[run.func] = str(error)
         return plain(queue, state, rounds)
 
     return attempt
 
 
-_refused: set = set()
+_refused: dict[Any, str] = {}
 
 
 def _shared(how: _How) -> functools.partial:
@@ -263,8 +264,11 @@ def _launch(how: _How, seed: tuple, lanes: Lane, rounds: Int[Array, ""]) -> Lane
             [ref[0] for ref in refs[:3]],
             [ref[...] for ref in refs[3 : 3 + len(leaves)]],
         )
-        one = lambda _, lanes: _round(how, (words[0], words[1]), lanes)
-        done = jax.lax.fori_loop(0, words[2], one, jax.tree.unflatten(tree, values))
+        _, done = jax.lax.while_loop(
+            lambda now: (now[0] < words[2]) & (jnp.max(now[1].running) > 0),
+            lambda now: (now[0] + 1, _round(how, (words[0], words[1]), now[1])),
+            (jnp.int32(0), jax.tree.unflatten(tree, values)),
+        )
         for ref, value in zip(refs[3 + len(leaves) :], jax.tree.leaves(done), strict=True):
             ref[...] = value
 
@@ -276,7 +280,7 @@ def _launch(how: _How, seed: tuple, lanes: Lane, rounds: Int[Array, ""]) -> Lane
         out_specs=[own] * len(leaves),
         out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves],
         interpret=how.kernel == "interpret",
-    )(seed[0][None], seed[1][None], rounds[None], *leaves)
+    )(seed[0][None], seed[1][None], rounds.astype(jnp.int32)[None], *leaves)
     return jax.tree.unflatten(tree, found)
 
 
