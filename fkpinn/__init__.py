@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fkpinn.evaluate import Errors as Errors
     from fkpinn.evaluate import errors as errors
     from fkpinn.labels import Labels as Labels
+    from fkpinn.labels import estimate_defect as estimate_defect
     from fkpinn.labels import estimate_labels as estimate_labels
     from fkpinn.problem import Dirichlet as Dirichlet
     from fkpinn.problem import Neumann as Neumann
@@ -68,6 +69,7 @@ _EXPORTS: dict[str, str] = {
     "FEMReference": "fkpinn.reference",
     "find_reference": "fkpinn.reference",
     "Labels": "fkpinn.labels",
+    "estimate_defect": "fkpinn.labels",
     "estimate_labels": "fkpinn.labels",
     "Errors": "fkpinn.evaluate",
     "errors": "fkpinn.evaluate",

@@ -1,6 +1,8 @@
 """Monte Carlo labels: values of the solution at points, with error bars."""
 
-from ._estimate import Labels as Labels
+from ._defect import defect_problem as defect_problem
+from ._defect import estimate_defect as estimate_defect
 from ._estimate import estimate_labels as estimate_labels
+from ._labels import Labels as Labels
 from ._scheme import SCHEMES as SCHEMES
 from ._scheme import choose_scheme as choose_scheme

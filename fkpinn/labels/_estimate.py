@@ -1,38 +1,40 @@
 """Monte Carlo values of the solution at single points."""
 
+import dataclasses
 import time
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from .._progress import AbstractProgress, SilentProgress
 from ..domain import AbstractDomain
 from ..problem import Dirichlet, Problem, Robin
-from ..sde import Plan, Widths, compile_batch, default_widths, run_batches
+from ..sde import (
+    AbstractWalk,
+    Plan,
+    Scheme,
+    Spheres,
+    Widths,
+    compile_batch,
+    default_widths,
+    describe_lost_path,
+    run_batches,
+)
+from ._labels import Labels
 from ._moments import Moments, merge, moments, segment_starts
-from ._scheme import choose_scheme
+from ._scheme import Choice, choose_scheme
+from ._store import Store, identity
 
 _HEAVY = 0.5  # share of the total that one path may carry before it is worth a warning
-
-
-class Labels(NamedTuple):
-    """Estimates of the solution at points, with their standard errors.
-
-    `unfinished` counts the paths of each point that were cut at `t_max`; `provenance` says
-    how the labels were made.
-    """
-
-    points: Float[Array, "n z"]
-    value: Float[Array, " n"]
-    stderr: Float[Array, " n"]
-    n_paths: int
-    unfinished: Int[Array, " n"]
-    provenance: dict[str, Any]
+_HEAVY_NEGATIVE = 0.1  # the same where a negative reaction lets payoffs grow along the path
+_MOST_SPHERES = 100_000  # a walk on spheres of more is lost
 
 
 def estimate_labels(
@@ -44,7 +46,12 @@ def estimate_labels(
     scheme: str = "default",
     t_max: float = float("inf"),
     seed: int = 0,
+    antithetic: bool = False,
+    control: Callable[..., Any] | None = None,
+    every: int = 1,
+    bias: bool = False,
     throw: bool = True,
+    store: Path | str | None = None,
     widths: Widths | None = None,
     progress: AbstractProgress | None = None,
 ) -> Labels:
@@ -58,110 +65,206 @@ def estimate_labels(
         problem: the boundary value problem.
         points: where, one point a row, inside the domain; their precision is that of the paths.
         n_paths: paths a point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
-        dt: time step.
+        dt: time step; walks on spheres have none.
         scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`.
         t_max: paths are cut at this time.
         seed: with the number of the point, of the path and of the step it fixes every random
-            number; up to rounding, labels do not depend on how the work is cut up.
+            number; labels do not depend on how the work is cut up.
+        antithetic: run paths in pairs with opposite noise; helps where payoffs are odd in it.
+        control: a differentiable function of one point, close to the solution; the martingale
+            made of its gradient is subtracted. The mean stays, the noise shrinks with the error.
+        every: read the source at one random step in so many (a power of 2 up to 64); for sources
+            that cost more than the walk.
+        bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
+        store: a file that keeps work done; the same call finds it and goes on. It is removed at
+            the end.
         widths: how many paths run side by side; chosen for the device if not given.
         progress: told how many paths have ended.
 
     Returns:
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
-    _check(problem, points, n_paths, dt, t_max)
-    chosen = choose_scheme(problem, scheme)
-    progress = progress or SilentProgress()
+    chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
+    walk = _with_options(chosen, control, every)
+    _check(problem, points, n_paths, dt, t_max, antithetic)
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
-    plan = Plan(problem, chosen.walk, points, n_paths, dt, n_steps, seed)
-    widths = widths or default_widths()
+    if isinstance(walk, Spheres):
+        n_steps = _MOST_SPHERES
+    plan = Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control)
+    widths, progress = widths or default_widths(), progress or SilentProgress()
+    progress.start("labels", len(points) * n_paths)
     clock = [time.perf_counter()]
-    batches = _batches(plan, widths)
+    store = None if store is None else Path(store)
+    work = Store(store, identity(plan, chosen.name), len(_segments(plan)))
+    batches = _batches(plan, widths, work.done)
     for count in sorted({count for _, count in batches}):
         compile_batch(plan, widths, count)
     clock.append(time.perf_counter())
-    found, path_steps = _run(plan, widths, batches, progress)
+    _run(plan, widths, batches, work, progress)
     clock.append(time.perf_counter())
-    by_point = merge(found, len(points))
-    cut = np.zeros_like(by_point.late) if problem.timed else by_point.late
-    _check_outcome(by_point, cut, t_max, throw)
-    variance = by_point.square / (n_paths - 1)
-    return Labels(
-        points=points,
-        value=jnp.asarray(by_point.mean, points.dtype),
-        stderr=jnp.asarray(np.sqrt(variance / n_paths), points.dtype),
-        n_paths=n_paths,
-        unfinished=jnp.asarray(cut),
-        provenance={
-            "scheme": chosen.name,
-            "reason": chosen.reason,
-            "dt": dt,
+    total = merge(work.moments, len(points))
+    cut = np.zeros_like(total.late) if problem.timed else total.late
+    _check_outcome(plan, total, cut, t_max, throw)
+    labels = _labels(plan, chosen, total, cut)
+    labels.provenance.update(
+        {
             "t_max": None if np.isinf(t_max) else t_max,
-            "seed": seed,
-            "path_steps": path_steps,
+            "path_steps": int(work.steps.sum()),
             "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
-        },
+        }
     )
+    if bias and not isinstance(walk, Spheres):
+        again = dict(
+            scheme=scheme, t_max=t_max, antithetic=antithetic, control=control, every=every
+        )
+        coarse = estimate_labels(
+            problem, points, n_paths=max(2, n_paths // 4 * 2), dt=2 * dt, seed=(seed + 1) % 2**64,
+            antithetic=antithetic, throw=throw, widths=widths, progress=progress, **again,
+        )  # fmt: skip
+        labels = _with_bias(labels, coarse)
+    if store is not None:
+        store.unlink(missing_ok=True)
+    return labels
 
 
-def _batches(plan: Plan, widths: Widths) -> list[tuple[int, int]]:
-    """Ranges of whole segments, about as large as the device wants them."""
-    total = len(plan.points) * plan.n_paths
-    size = min(widths.batch, -(-total // widths.threads))
-    cuts = [0]
-    for start in segment_starts(len(plan.points), plan.n_paths):
-        if start - cuts[-1] >= size:
-            cuts.append(int(start))
-    return list(zip(cuts, np.diff([*cuts, total]).tolist(), strict=True))
+def _with_options(chosen: Choice, control, every: int) -> AbstractWalk:
+    """The scheme with the source read less often, if that was asked for."""
+    if every not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError(f"`every` must be a power of 2 from 1 to 64; got {every!r}.")
+    if isinstance(chosen.walk, Scheme):
+        return dataclasses.replace(chosen.walk, every=every)
+    if control is not None or every > 1:
+        name = "control" if control is not None else "every"
+        raise ValueError(
+            f"`{name}` is for paths that move in time steps; got scheme {chosen.name!r}. Try "
+            f"`scheme='heun'`."
+        )
+    return chosen.walk
+
+
+def _per_payoff(plan: Plan) -> int:
+    """Paths whose average counts as one payoff."""
+    return 2 if plan.antithetic else 1
+
+
+def _segments(plan: Plan) -> np.ndarray:
+    """Number of the first path of each segment."""
+    each = _per_payoff(plan)
+    return each * segment_starts(len(plan.points), plan.n_paths // each)
+
+
+def _batches(plan: Plan, widths: Widths, done: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of whole segments that are not done, about as large as the device wants them."""
+    starts = _segments(plan)
+    ends = np.append(starts[1:], len(plan.points) * plan.n_paths)
+    size = min(widths.batch, -(-int(ends[-1]) // widths.threads))
+    batches: list[tuple[int, int]] = []
+    for start, end, ready in zip(starts.tolist(), ends.tolist(), done, strict=True):
+        if ready:
+            continue
+        if batches and sum(batches[-1]) == start and batches[-1][1] < size:
+            batches[-1] = (batches[-1][0], end - batches[-1][0])
+        else:
+            batches.append((start, end - start))
+    return batches
 
 
 def _run(
-    plan: Plan, widths: Widths, batches: list[tuple[int, int]], progress: AbstractProgress
-) -> tuple[Moments, int]:
-    """Run the batches and reduce each to the moments of its segments."""
-    starts = segment_starts(len(plan.points), plan.n_paths)
-    progress.start("labels", len(plan.points) * plan.n_paths)
-    parts: list[Moments] = []
-    path_steps = 0
+    plan: Plan,
+    widths: Widths,
+    batches: list[tuple[int, int]],
+    work: Store,
+    progress: AbstractProgress,
+) -> None:
+    """Run the batches, reduce each to the moments of its segments, and keep those."""
+    starts, each = _segments(plan), _per_payoff(plan)
+    finished = len(plan.points) * plan.n_paths - sum(count for _, count in batches)
     for ended in run_batches(plan, batches, widths):
         bad = ~np.isfinite(ended.payoff)
         if np.any(bad):
-            _refuse_nan(plan, ended.first + int(np.argmax(bad)), int(np.count_nonzero(bad)))
-        last = ended.first + len(ended.payoff)
-        own = starts[(starts >= ended.first) & (starts < last)] - ended.first
-        parts.append(moments(ended.payoff, ended.late, own))
-        path_steps += int(np.sum(ended.steps, dtype=np.int64))
-        progress.update(last)
-    return Moments(*(np.concatenate(field) for field in zip(*parts, strict=True))), path_steps
+            number = ended.first + int(np.argmax(bad))
+            raise ValueError(describe_lost_path(plan, number, int(np.count_nonzero(bad))))
+        count = len(ended.payoff)
+        low, high = np.searchsorted(starts, [ended.first, ended.first + count])
+        own = (starts[low:high] - ended.first) // each
+        payoff = ended.payoff.astype(np.float64).reshape(-1, each).mean(axis=1)
+        late = ended.late.reshape(-1, each).sum(axis=1)
+        steps = np.add.reduceat(ended.steps.astype(np.int64), own * each)
+        work.add(slice(low, high), moments(payoff, late, own), steps)
+        finished += count
+        progress.update(finished)
+    work.write()
 
 
-def _refuse_nan(plan: Plan, number: int, how_many: int) -> None:
-    point, path = divmod(number, plan.n_paths)
-    raise ValueError(
-        f"A coefficient of `problem` is not finite along a path: path {path} from point "
-        f"{np.asarray(plan.points[point])} ({how_many} paths in this batch). Paths may step past "
-        f"the boundary by about sigma * sqrt(dt); the data must be finite there too."
+def _labels(plan: Plan, chosen: Choice, total: Moments, cut: np.ndarray) -> Labels:
+    dtype = plan.points.dtype
+    array = lambda values: jnp.asarray(values, dtype)
+    n = total.n
+    size = float(np.max(np.abs(total.mean)))
+    exact = isinstance(plan.walk, Spheres)
+    return Labels(
+        points=plan.points,
+        value=array(total.mean),
+        stderr=array(np.sqrt(total.variance() / n)),
+        n_paths=plan.n_paths,
+        unfinished=jnp.asarray(cut.astype(np.int64)),
+        bias=array(np.full(len(n), 0.0 if exact else np.nan)),
+        provenance={
+            "scheme": chosen.name,
+            "reason": chosen.reason,
+            "dt": plan.dt,
+            "seed": plan.seed,
+            "antithetic": plan.antithetic,
+        },
+        skew=array(total.skew() * np.sqrt(plan.n_paths / n)),
+        truncation=array(cut / plan.n_paths * size),  # what they miss is a value of u, about
     )
 
 
-def _check_outcome(by_point: Moments, cut: np.ndarray, t_max: float, throw: bool) -> None:
+def _with_bias(labels: Labels, coarse: Labels) -> Labels:
+    """What one step size says of the other, as one share of the value at all points.
+
+    A single difference drowns in noise, so the share is fitted over the points.
+    """
+    value = np.asarray(labels.value, float)
+    gap = np.asarray(coarse.value, float) - value
+    noise = np.asarray(labels.stderr, float) ** 2 + np.asarray(coarse.stderr, float) ** 2
+    weight = 1.0 / np.maximum(noise, np.finfo(np.float32).tiny)
+    norm = max(float(np.sum(weight * value**2)), np.finfo(float).tiny)
+    share, spread = float(np.sum(weight * value * gap)) / norm, norm**-0.5
+    # the schemes are of first order at least: one halving of the step takes half of the bias
+    labels.provenance["bias_share"] = share
+    labels.provenance["bias_share_stderr"] = spread
+    bias = np.maximum(abs(share), spread) * np.abs(value)
+    return labels._replace(bias=jnp.asarray(bias, labels.value.dtype))
+
+
+def _check_outcome(plan: Plan, total: Moments, cut: np.ndarray, t_max: float, throw: bool) -> None:
     if throw and cut.any():
         raise ValueError(
-            f"{int(cut.sum())} of {int(by_point.n.sum())} paths had not ended at "
+            f"{int(cut.sum())} of {int(total.n.sum()) * _per_payoff(plan)} paths had not ended at "
             f"`t_max`={t_max:g}. Raise `t_max`, or pass `throw=False` and look at "
             f"`Labels.unfinished`."
         )
-    share = by_point.largest / np.maximum(by_point.size, np.finfo(float).tiny)
-    heavy = (share > _HEAVY) & (by_point.n >= 100)
+    limit = _HEAVY_NEGATIVE if _may_grow(plan) else _HEAVY
+    share = total.largest / np.maximum(total.size, np.finfo(float).tiny)
+    heavy = (share > limit) & (total.n >= 100)
     if np.any(heavy):
         warnings.warn(
             f"At {np.count_nonzero(heavy)} of {len(heavy)} points one path carries more than "
-            f"{_HEAVY:.0%} of the sum (up to {share.max():.0%}): the average is dominated by rare "
-            f"paths and its error bar is not to be trusted. Use more paths; a strongly negative "
-            f"reaction makes this worse.",
+            f"{limit:.0%} of the sum (up to {share.max():.0%}): the average is dominated by rare "
+            f"paths and its error bar is not to be trusted. Use more paths, or `control`; a "
+            f"strongly negative reaction makes this worse.",
             stacklevel=3,
         )
+
+
+def _may_grow(plan: Plan) -> bool:
+    """Whether the reaction is negative at one of the points."""
+    if plan.problem.reaction.is_zero:
+        return False
+    return bool(np.any(np.asarray(jax.vmap(plan.problem.reaction)(plan.points)) < 0))
 
 
 @eqx.filter_jit
@@ -169,7 +272,9 @@ def _inside(domain: AbstractDomain, x: Float[Array, "n d"]) -> Bool[Array, " n"]
     return jax.vmap(domain.contains)(x)
 
 
-def _check(problem: Problem, points, n_paths: int, dt: float, t_max: float) -> None:
+def _check(
+    problem: Problem, points, n_paths: int, dt: float, t_max: float, antithetic: bool
+) -> None:
     if points.ndim != 2 or points.shape[1] != problem.n_coords or len(points) == 0:
         raise ValueError(
             f"`points` must have shape (n, {problem.n_coords}), n >= 1; got shape {points.shape}."
@@ -182,6 +287,8 @@ def _check(problem: Problem, points, n_paths: int, dt: float, t_max: float) -> N
         )
     if n_paths < 2:
         raise ValueError(f"`n_paths` must be at least 2; got {n_paths}.")
+    if antithetic and (n_paths % 2 or n_paths < 4):
+        raise ValueError(f"`n_paths` must be even and at least 4 with `antithetic`; got {n_paths}.")
     if not (np.isfinite(dt) and dt > 0):
         raise ValueError(f"`dt` must be positive and finite; got {dt!r}.")
     if not t_max > 0:

@@ -1,14 +1,14 @@
-"""Mean and variance of many payoffs, merged piece by piece in a fixed order."""
+"""Mean, spread and skewness of many payoffs, merged piece by piece in a fixed order."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-SEGMENT = 1024  # paths of one point that are summed together; part of what labels are
+SEGMENT = 1024  # payoffs of one point that are summed together; part of what labels are
 
 
 class Moments(NamedTuple):
-    """For each segment of paths: count, mean, sum of squares about it, largest and total size.
+    """For each segment: count, mean, sums of squares and cubes about it, largest, total size.
 
     Segments never depend on how the work was cut into batches, so neither do the sums.
     """
@@ -16,9 +16,19 @@ class Moments(NamedTuple):
     n: np.ndarray
     mean: np.ndarray
     square: np.ndarray
+    cube: np.ndarray
     largest: np.ndarray
     size: np.ndarray
     late: np.ndarray
+
+    def variance(self) -> np.ndarray:
+        """Of a single payoff."""
+        return self.square / np.maximum(self.n - 1, 1)
+
+    def skew(self) -> np.ndarray:
+        """Skewness of a single payoff; zero where all are alike."""
+        scale = (self.square / self.n) ** 1.5
+        return np.where(scale > 0, self.cube / self.n / np.where(scale > 0, scale, 1.0), 0.0)
 
 
 def segment_starts(n_points: int, n_paths: int) -> np.ndarray:
@@ -32,27 +42,31 @@ def moments(payoff: np.ndarray, late: np.ndarray, starts: np.ndarray) -> Moments
     y = payoff.astype(np.float64)
     count = np.diff(np.append(starts, len(y)))
     mean = np.add.reduceat(y, starts) / count
-    square = np.add.reduceat((y - np.repeat(mean, count)) ** 2, starts)
+    off = y - np.repeat(mean, count)
     return Moments(
-        count,
+        count.astype(np.float64),
         mean,
-        square,
+        np.add.reduceat(off**2, starts),
+        np.add.reduceat(off**3, starts),
         np.maximum.reduceat(np.abs(y), starts),
         np.add.reduceat(np.abs(y), starts),
-        np.add.reduceat(late.astype(np.int64), starts),
+        np.add.reduceat(late.astype(np.float64), starts),
     )
 
 
 def merge(parts: Moments, n_points: int) -> Moments:
-    """Moments of all paths of each point, from those of its segments in order."""
+    """Moments of all payoffs of each point, from those of its segments in order."""
     rows = Moments(*(field.reshape(n_points, -1) for field in parts))
-    count, mean, square = rows.n[:, 0], rows.mean[:, 0], rows.square[:, 0]
+    count, mean, square, cube = (field[:, 0] for field in rows[:4])
     for k in range(1, rows.n.shape[1]):
-        total = count + rows.n[:, k]
-        gap = rows.mean[:, k] - mean
-        square = square + rows.square[:, k] + gap**2 * (count * rows.n[:, k] / total)
-        mean = mean + gap * (rows.n[:, k] / total)
-        count = total
+        n, m, s, c = (field[:, k] for field in rows[:4])
+        total, gap = count + n, m - mean
+        pair = count * n / total
+        cube = cube + c + gap**3 * pair * (count - n) / total
+        cube = cube + 3.0 * gap * (count * s - n * square) / total
+        square = square + s + gap**2 * pair
+        mean, count = mean + gap * (n / total), total
     return Moments(
-        count, mean, square, rows.largest.max(axis=1), rows.size.sum(axis=1), rows.late.sum(axis=1)
-    )
+        count, mean, square, cube,
+        rows.largest.max(axis=1), rows.size.sum(axis=1), rows.late.sum(axis=1),
+    )  # fmt: skip

@@ -12,15 +12,17 @@ from ..sde import (
     Platen,
     Scheme,
     ShiftedExit,
+    Spheres,
 )
 
-SCHEMES = {
+SCHEMES: dict[str, AbstractWalk] = {
     "euler": Scheme(EulerMaruyama(), PlainExit()),  # Algorithm alg:fk-mc as written
     "euler-shifted": Scheme(EulerMaruyama(), ShiftedExit()),
     "euler-bridge": Scheme(EulerMaruyama(), BridgeExit()),
     "heun": Scheme(Heun(), ShiftedExit()),
     "heun-bridge": Scheme(Heun(), BridgeExit()),
     "platen": Scheme(Platen(), ShiftedExit()),
+    "spheres": Spheres(),
 }
 
 
@@ -32,19 +34,26 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose_scheme(problem: Problem, name: str = "default") -> Choice:
+def choose_scheme(problem: Problem, name: str = "default", *, cut: bool = False) -> Choice:
     """The scheme of that name; `default` looks at the problem.
 
     Args:
         problem: the boundary value problem.
         name: a key of `SCHEMES`, or `default`.
+        cut: whether paths are cut at a largest time, which spheres know nothing of.
     """
     if name != "default":
         if name not in SCHEMES:
             raise ValueError(
                 f"`scheme` must be 'default' or one of {tuple(SCHEMES)}; got {name!r}."
             )
+        if cut and name == "spheres":
+            raise ValueError("`scheme='spheres'` has no time, so `t_max` must be infinite.")
+        SCHEMES[name].check(problem)
         return Choice(name, SCHEMES[name], "asked for")
+    if not cut and _fits_spheres(problem):
+        reason = "constant diffusion, no drift, constant reaction: spheres need no time step"
+        return Choice("spheres", SCHEMES["spheres"], reason)
     if problem.diffusion.function is None:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
     if not all(isinstance(c, Dirichlet) for c in problem.conditions()):
@@ -52,3 +61,11 @@ def choose_scheme(problem: Problem, name: str = "default") -> Choice:
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
     reason = "the diffusion depends on the place: Platen's step keeps weak order 2"
     return Choice("platen", SCHEMES["platen"], reason)
+
+
+def _fits_spheres(problem: Problem) -> bool:
+    try:
+        SCHEMES["spheres"].check(problem)
+    except ValueError:
+        return False
+    return True

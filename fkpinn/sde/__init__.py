@@ -5,6 +5,7 @@ from ._exit import BridgeExit as BridgeExit
 from ._exit import PlainExit as PlainExit
 from ._exit import ShiftedExit as ShiftedExit
 from ._lane import AbstractWalk as AbstractWalk
+from ._lost import describe_lost_path as describe_lost_path
 from ._path import Scheme as Scheme
 from ._spheres import Spheres as Spheres
 from ._stepper import AbstractStepper as AbstractStepper

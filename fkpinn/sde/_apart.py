@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 _SMALL = 128  # entries; larger arrays, such as the layers of a network, stay whole
@@ -79,6 +80,10 @@ def _unboxed(entries: np.ndarray) -> Any:
     return entries.item() if entries.ndim == 0 else tuple(entries)
 
 
+def _dtype(entry: Any) -> np.dtype:
+    return np.dtype(entry.dtype)
+
+
 def _filled(values: list, shape: tuple[int, ...]) -> np.ndarray:
     flat = np.empty(len(values), object)
     for k, value in enumerate(values):
@@ -115,7 +120,7 @@ class _Lanes:
 
     def constant(self, value: Any, like: Any = None) -> Any:
         """Small known arrays entry by entry, others whole."""
-        if isinstance(value, jax.core.Tracer) or np.size(value) > _SMALL:
+        if (isinstance(value, Tracer)) or np.size(value) > _SMALL:
             small = np.size(value) <= _SMALL
             return self.split(value, False) if small else _Whole(value, False)
         known = np.asarray(value, None if like is None else like.aval.dtype)
@@ -138,7 +143,7 @@ class _Lanes:
 
     def spread(self, entry: Any) -> Any:
         if isinstance(entry, np.generic):
-            return jnp.full(self.paths, entry, entry.dtype)
+            return jnp.full(self.paths, np.asarray(entry), entry.dtype)
         return entry
 
     def apply(self, eqn: Any, arguments: list) -> list:
@@ -250,6 +255,19 @@ class _Lanes:
 
     def _stack(self, params, *parts):
         return np.stack(parts, axis=params["axis"])
+
+    def _dynamic_slice(self, params, entries, *starts):
+        for axis, (size, start) in enumerate(zip(params["slice_sizes"], starts, strict=True)):
+            rows = np.moveaxis(entries, axis, 0)
+            found = rows[:size]
+            for first in range(1, len(rows) - size + 1):  # the last one that is not too far
+                bound = np.asarray(first, _dtype(start.item()))[()]
+                reached = self.operate(jax.lax.ge, start.item(), bound)
+                pairs = zip(found.reshape(-1), rows[first : first + size].reshape(-1), strict=True)
+                chosen = [self.operate(jax.lax.select, reached, b, a) for a, b in pairs]
+                found = _filled(chosen, found.shape)
+            entries = np.moveaxis(found, 0, axis)
+        return entries
 
     def _concatenate(self, params, *parts):
         return np.concatenate(parts, axis=params["dimension"])

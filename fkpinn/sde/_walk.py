@@ -92,6 +92,31 @@ def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
         jax.block_until_ready(run(queue, state, jnp.asarray(0)))
 
 
+def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
+    """The points of the problem that one path visits; for looking, not for speed."""
+    queue, walk, dtype = _queue(plan, number, 1), plan.walk, plan.points.dtype
+    lane = _start(plan.problem, walk, queue, jnp.zeros((), jnp.uint32))
+    need, together = walk.need(plan.problem), walk.together(plan.problem)
+    advance = eqx.filter_jit(functools.partial(walk.advance, plan.problem, plan.control))
+    path = lane.path // np.uint32(2) if plan.antithetic else lane.path
+    sign = -1.0 if plan.antithetic and int(lane.path) % 2 else 1.0
+    of, steps = Stream(queue.seed, lane.point[None], path[None]), _steps_a_round(plan)
+    yield np.asarray(lane.at(lane.x))
+    while True:
+        first = lane.step[None]
+        n = ahead(lambda unit: normals(of, unit, need.normals, dtype), first, need.normals, steps)
+        u = ahead(
+            lambda unit: uniforms(of, unit, need.uniforms, dtype), first, need.uniforms, steps
+        )
+        for k in range(0, steps, together):
+            rows = range(k, k + together)
+            own = tuple(sign * a[j, 0] for j in rows for a in n)
+            lane = advance(lane, Numbers(own, tuple(a[j, 0] for j in rows for a in u)))
+            yield np.asarray(lane.at(lane.x))
+            if int(lane.running) == 0:
+                return
+
+
 def _lanes(widths: Widths, count: int) -> list[int]:
     return [w for w in widths.lanes if w < 2 * count] or [widths.lanes[-1]]
 
@@ -299,7 +324,8 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     scalar = jax.ShapeDtypeStruct((), dtype)
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), lanes)
     single = single._replace(x=jax.ShapeDtypeStruct((len(lanes.x),), dtype))
-    some = Numbers((scalar,) * need.normals * together, (scalar,) * need.uniforms * together)
+    several = lambda count: tuple([scalar] * count * together)
+    some: Any = Numbers(several(need.normals), several(need.uniforms))  # pyright: ignore
     advance = functools.partial(how.walk.advance, how.problem, how.control)
     advance = apart(advance, single, some)
 

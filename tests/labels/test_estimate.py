@@ -9,7 +9,6 @@ import pytest
 
 import fkpinn as fk
 from fkpinn.labels import choose_scheme
-from fkpinn.labels._estimate import _check_outcome
 from fkpinn.labels._moments import merge, moments, segment_starts
 from fkpinn.sde import Widths
 from fkpinn.sde._random import Stream, ahead, normals, seed_words
@@ -82,13 +81,10 @@ def test_labels_do_not_depend_on_how_the_work_is_cut(name):
         problem, points, n_paths=300, dt=0.05, seed=9, widths=widths
     )
     one = run(Widths((2048, 128), 1 << 16, 1))
-    for widths in (Widths((64,), 300, 1), Widths((512, 32), 600, 2)):
+    for widths in (Widths((64,), 300, 1), Widths((512, 128), 600, 2)):
         other = run(widths)
-        if name == "met":
-            np.testing.assert_array_equal(one.value, other.value)
-            np.testing.assert_array_equal(one.stderr, other.stderr)
-        else:  # exponentials are rounded differently in code compiled for another width
-            np.testing.assert_allclose(one.value, other.value, rtol=2e-6)
+        np.testing.assert_array_equal(one.value, other.value)
+        np.testing.assert_array_equal(one.stderr, other.stderr)
         assert one.provenance["path_steps"] == other.provenance["path_steps"]
 
 
@@ -105,6 +101,7 @@ def test_moments_merge_to_those_of_all_paths():
 
 def test_default_looks_at_the_problem():
     assert choose_scheme(fk.catalogue("met").problem).name == "heun"
+    assert choose_scheme(fk.catalogue("laplace-10d").problem).name == "spheres"
     assert choose_scheme(fk.catalogue("variable-diffusion").problem).name == "platen"
     assert choose_scheme(fk.catalogue("robin").problem).name == "euler-shifted"
     assert choose_scheme(fk.catalogue("met").problem, "euler").reason == "asked for"
@@ -113,11 +110,10 @@ def test_default_looks_at_the_problem():
 
 
 def test_a_sum_carried_by_one_path_is_said():
-    payoff = np.ones(400)
-    payoff[7] = 1000.0
-    found = merge(moments(payoff, np.zeros(400, bool), segment_starts(2, 200)), 2)
-    with pytest.warns(UserWarning, match=r"At 1 of 2 points one path carries more than 50%"):
-        _check_outcome(found, np.zeros(2, int), np.inf, True)
+    """A well deep enough that few paths make most of the mean."""
+    problem = fk.Problem(fk.Ball([0.0], 1.0), reaction=-1.1, boundary=1.0, check=False)
+    with pytest.warns(UserWarning, match=r"At 1 of 1 points one path carries more than 10%"):
+        fk.estimate_labels(problem, jnp.zeros((1, 1)), n_paths=200, dt=1e-2, seed=2)
 
 
 def test_unfinished_paths_are_counted_or_refused():
@@ -135,6 +131,10 @@ ball = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=1.0)
 shut = fk.Problem(fk.Ball([0.0, 0.0], 1.0), boundary=fk.Neumann(), check=False)
 # finite in the disk, where it is checked, and NaN just beyond it
 cliff = fk.Problem(fk.Ball([0.0, 0.0], 1.0), boundary=lambda x: jnp.sqrt(1.00001 - x @ x))
+# a hole in the drift that the check of the problem does not see
+gap = fk.Problem(
+    fk.Ball([0.0, 0.0], 1.0), drift=lambda x: jnp.where(x[0] > 0.9, jnp.nan, x), check=False
+)
 center = jnp.zeros((1, 2))
 refused = [
     (dict(points=jnp.full((3, 2), 2.0)), r"`points` must lie inside the domain; 3 of 3 do not"),
@@ -148,7 +148,13 @@ refused = [
     (dict(dt=-1.0), r"`dt` must be positive and finite; got -1.0"),
     (dict(t_max=0.0), r"`t_max` must be positive; got 0.0"),
     (dict(problem=shut), r"only Neumann boundary parts, no reaction and no horizon, so paths"),
-    (dict(problem=cliff), r"not finite along a path: path \d+ from point \[0. 0.\]"),
+    (
+        dict(problem=cliff),
+        r"`boundary\['outer'\]` is not finite along a path: path \d+ from point \[0. 0.\], at \[",
+    ),
+    (dict(problem=gap), r"`drift` is not finite along a path: path \d+ .* after \d+ steps"),
+    (dict(every=3), r"`every` must be a power of 2 from 1 to 64; got 3"),
+    (dict(antithetic=True, n_paths=21), r"`n_paths` must be even and at least 4 with `antith"),
 ]
 
 

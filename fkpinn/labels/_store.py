@@ -1,0 +1,84 @@
+"""Work done so far, kept in a file: a killed run goes on where it was."""
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._records import write_bytes
+from ..reference import fingerprint
+from ..sde import Plan
+from ._files import pack, unpack
+from ._moments import Moments
+
+_INTERVAL = 2.0  # seconds between writes, at least
+_FIELDS = [*Moments._fields, "steps", "done", "identity"]
+
+
+def identity(plan: Plan, scheme: str) -> dict[str, Any]:
+    """What a run is made of: two runs with the same identity give the same labels."""
+    digest = lambda array: hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+    numbers = np.round(fingerprint(plan.problem).astype(np.float64), 6)
+    return {
+        "problem": digest(numbers + 0.0),
+        "points": digest(np.asarray(plan.points)),
+        "n_points": len(plan.points),
+        "n_paths": plan.n_paths,
+        "dt": plan.dt,
+        "n_steps": plan.n_steps,
+        "seed": plan.seed,
+        "scheme": scheme,
+        "antithetic": plan.antithetic,
+    }
+
+
+class Store:
+    """Moments of the segments that are done, in memory and, if a path is given, in a file."""
+
+    def __init__(self, path: Path | None, who: dict[str, Any], n_segments: int):
+        self.path, self.who = path, who
+        self.moments = Moments(*(np.zeros(n_segments) for _ in Moments._fields))
+        self.steps = np.zeros(n_segments, np.int64)
+        self.done = np.zeros(n_segments, bool)
+        self._written = time.monotonic()
+        if path is not None and path.exists():
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        found = unpack(path, _FIELDS)
+        stored = json.loads(str(found["identity"]))
+        different = [key for key in self.who if stored.get(key) != self.who[key]]
+        if different:
+            key = different[0]
+            raise ValueError(
+                f"`{path}` holds work on other labels: its `{key}` is {stored.get(key)!r}, this "
+                f"run's is {self.who[key]!r}. Delete the file or choose another name."
+            )
+        if found["done"].shape != self.done.shape:
+            raise ValueError(f"`{path}` is damaged: wrong number of segments. Delete it.")
+        self.moments = Moments(*(found[name].copy() for name in Moments._fields))
+        self.steps, self.done = found["steps"].copy(), found["done"].copy()
+
+    def add(self, where: slice, found: Moments, steps: np.ndarray) -> None:
+        """Take in the segments of a batch; write now and then."""
+        for mine, new in zip(self.moments, found, strict=True):
+            mine[where] = new
+        self.steps[where], self.done[where] = steps, True
+        if self.path is not None and time.monotonic() - self._written > _INTERVAL:
+            self.write()
+
+    def write(self) -> None:
+        """Write all of it, whole or not at all."""
+        if self.path is None:
+            return
+        began = time.monotonic()
+        who = np.array(json.dumps(self.who))
+        content = pack(
+            self.moments._asdict() | {"steps": self.steps, "done": self.done, "identity": who}
+        )
+        write_bytes(self.path, content)
+        # a large file on a slow disk is written less often
+        self._written = time.monotonic() + 10 * (time.monotonic() - began)
