@@ -1,5 +1,7 @@
 /* Exit times of the `met` problem, by hand: the yardstick that fkpinn's path speed is held to.
  *
+ * Two entries: `exit_steps` is tuned, `exit_steps_plain` is the loop one writes first.
+ *
  * Same walk as fkpinn's default: stochastic Heun in the double well, stopped a shift inside the
  * hexagon; same numbers: Philox4x32-10 at counter (block, path, point, 0), Box-Muller, two steps
  * a block. Each thread keeps LANES paths going, in loops that the compiler turns into vector
@@ -99,15 +101,20 @@ static inline float log_of(float u) {
 /* Two normals from two words: radius from the first, angle from the second. */
 static inline void box_muller(uint32_t a, uint32_t b, float *first, float *second) {
     float radius = sqrtf(-2.0f * log_of(((float)a + 0.5f) * 0x1p-32f));
-    uint32_t quarter = b >> 30, rest = (b << 2) >> 9;
-    float r = ((float)(int32_t)rest * 0x1p-23f + (0x1p-24f - 0.5f)) * 1.57079632679f;
-    float q = r * r;
-    float sine = r * (1.0f + q * (-1.0f / 6 + q * (1.0f / 120 - q * (1.0f / 5040))));
-    float cosine =
-        1.0f + q * (-0.5f + q * (1.0f / 24 + q * (-1.0f / 720 + q * (1.0f / 40320))));
-    float s = quarter & 1 ? cosine : sine, c = quarter & 1 ? sine : cosine;
-    *first = radius * (quarter == 1 || quarter == 2 ? -c : c);
-    *second = radius * (quarter >= 2 ? -s : s);
+    float t = (float)(b << 1) * 7.3145898e-10f + (7.3145898e-10f - 1.57079632679f);
+    float q = t * t;
+    float sine = 2.6051662760628754e-06f, cosine = -2.605107619580745e-07f;
+    sine = sine * q - 0.0001980904635739699f;
+    sine = sine * q + 0.008333050617328103f;
+    sine = sine * q - 0.16666657969904713f;
+    sine = sine * q + 0.9999999957158399f;
+    cosine = cosine * q + 2.476013550753356e-05f;
+    cosine = cosine * q - 0.0013888360842345025f;
+    cosine = cosine * q + 0.04166663620891113f;
+    cosine = cosine * q - 0.49999999356955876f;
+    cosine = cosine * q + 0.9999999997799042f;
+    *first = radius * (b >> 31 ? -cosine : cosine);
+    *second = radius * (t * sine);
 }
 
 /* One stochastic Heun step; whether the new point is beyond the shifted hexagon. */
@@ -182,6 +189,46 @@ int64_t exit_steps(const float *points, int64_t n_points, int64_t n_paths, float
                 busy -= !refill(&lanes, i, &next, total, n_paths, points);
             }
         }
+    }
+    return taken;
+}
+
+/* Philox4x32-10 for one counter. */
+static inline void philox_one(uint32_t c[4], uint32_t k0, uint32_t k1) {
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
+        uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k0, (uint32_t)p1,
+                            (uint32_t)(p0 >> 32) ^ c[3] ^ k1, (uint32_t)p0};
+        memcpy(c, next, sizeof next);
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+/* The same, one path after the other on each core. */
+int64_t exit_steps_plain(const float *points, int64_t n_points, int64_t n_paths, float dt,
+                         float sigma, const uint32_t *key, uint32_t *steps) {
+    Walk walk = {dt, sigma * sqrtf(dt), 0, {key[0], key[1]}};
+    walk.limit = 1.73205080757f - 0.5826f * walk.noise;
+    int64_t taken = 0;
+#pragma omp parallel for schedule(dynamic, 64) reduction(+ : taken)
+    for (int64_t owner = 0; owner < n_points * n_paths; owner++) {
+        int64_t point = owner / n_paths;
+        float x = points[2 * point], y = points[2 * point + 1];
+        uint32_t n = 0;
+        for (uint32_t block = 0;; block++) {
+            uint32_t c[4] = {block, (uint32_t)(owner % n_paths), (uint32_t)point, 0};
+            float z0, z1;
+            philox_one(c, key[0], key[1]);
+            box_muller(c[0], c[1], &z0, &z1);
+            n++;
+            if (step(&walk, &x, &y, z0, z1)) break;
+            box_muller(c[2], c[3], &z0, &z1);
+            n++;
+            if (step(&walk, &x, &y, z0, z1)) break;
+        }
+        steps[owner] = n;
+        taken += n;
     }
     return taken;
 }

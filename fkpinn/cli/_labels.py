@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fkpinn.cli._json import print_json, stdout_reserved
@@ -29,7 +30,16 @@ class LabelsCommand:
     """Time step."""
     scheme: str = "default"
     """How paths move and end: default, euler, euler-shifted, euler-bridge, heun, heun-bridge,
-    platen."""
+    platen, spheres."""
+    t_max: float = float("inf")
+    """Paths are cut at this time; those cut are counted."""
+    antithetic: bool = False
+    """Run paths in pairs with opposite noise."""
+    bias: bool = False
+    """Also run with twice the step, and say what the step costs."""
+    out: Path | None = None
+    """A file for the labels; work done is kept beside it, and the same command goes on after a
+    crash."""
     seed: int = 0
     """Fixes everything random."""
     json: bool = False
@@ -71,6 +81,11 @@ class LabelsCommand:
                 dt=self.dt,
                 scheme=self.scheme,
                 seed=self.seed,
+                t_max=self.t_max,
+                antithetic=self.antithetic,
+                bias=self.bias,
+                throw=False,
+                store=self.out,
                 progress=progress,
             )
         finally:
@@ -94,6 +109,11 @@ def _summary(labels: "Labels", truth: "AbstractReference | None", seconds: float
         "unfinished": int(np.sum(labels.unfinished)),
         "mean_stderr": float(np.mean(labels.stderr)),
     }
+    if "bias_share" in made:
+        summary["bias_share"] = made["bias_share"]
+        summary["bias_share_stderr"] = made["bias_share_stderr"]
+    if np.any(labels.unfinished):
+        summary["mean_truncation"] = float(np.mean(labels.truncation))
     if truth is not None:
         exact = truth.values(labels.points)
         error = np.asarray(labels.value, float) - exact

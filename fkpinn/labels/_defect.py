@@ -97,7 +97,7 @@ class _AtEnd(eqx.Module):
     candidate: Callable[..., Any]
 
     def __call__(self, x: Array) -> Scalar:
-        assert self.problem.terminal is not None
+        assert self.problem.terminal is not None and self.problem.horizon is not None
         end = jnp.full((1,), self.problem.horizon, x.dtype)
         return self.problem.terminal(x) - self.candidate(jnp.concatenate([end, x]))
 

@@ -30,7 +30,7 @@ from ..sde import (
 from ._labels import Labels
 from ._moments import Moments, merge, moments, segment_starts
 from ._scheme import Choice, choose_scheme
-from ._store import Store, identity
+from ._store import Store, check_same, identity
 
 _HEAVY = 0.5  # share of the total that one path may carry before it is worth a warning
 _HEAVY_NEGATIVE = 0.1  # the same where a negative reaction lets payoffs grow along the path
@@ -77,8 +77,8 @@ def estimate_labels(
             that cost more than the walk.
         bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
-        store: a file that keeps work done; the same call finds it and goes on. It is removed at
-            the end.
+        store: a file for the labels. Work done is kept beside it as it goes, so that the same
+            call after a crash goes on, to the same bits; after the end it returns what is stored.
         widths: how many paths run side by side; chosen for the device if not given.
         progress: told how many paths have ended.
 
@@ -93,10 +93,15 @@ def estimate_labels(
         n_steps = _MOST_SPHERES
     plan = Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control)
     widths, progress = widths or default_widths(), progress or SilentProgress()
-    progress.start("labels", len(points) * n_paths)
     clock = [time.perf_counter()]
-    store = None if store is None else Path(store)
-    work = Store(store, identity(plan, chosen.name), len(_segments(plan)))
+    store, partial = _files(store)
+    who = {} if store is None else identity(plan, chosen.name, every=every, bias=bias)
+    if store is not None and store.exists():
+        labels = Labels.load(store)
+        check_same(store, labels.provenance.get("identity", {}), who)
+        return labels
+    progress.start("labels", len(points) * n_paths)
+    work = Store(partial, who, len(_segments(plan)))
     batches = _batches(plan, widths, work.done)
     for count in sorted({count for _, count in batches}):
         compile_batch(plan, widths, count)
@@ -115,17 +120,25 @@ def estimate_labels(
         }
     )
     if bias and not isinstance(walk, Spheres):
-        again = dict(
-            scheme=scheme, t_max=t_max, antithetic=antithetic, control=control, every=every
-        )
         coarse = estimate_labels(
-            problem, points, n_paths=max(2, n_paths // 4 * 2), dt=2 * dt, seed=(seed + 1) % 2**64,
-            antithetic=antithetic, throw=throw, widths=widths, progress=progress, **again,
+            problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt, scheme=scheme,
+            t_max=t_max, seed=(seed + 1) % 2**64, antithetic=antithetic, control=control,
+            every=every, throw=throw, widths=widths, progress=progress,
         )  # fmt: skip
         labels = _with_bias(labels, coarse)
-    if store is not None:
-        store.unlink(missing_ok=True)
+    if store is not None and partial is not None:
+        labels.provenance["identity"] = who
+        labels.save(store)
+        partial.unlink(missing_ok=True)
     return labels
+
+
+def _files(store: Path | str | None) -> tuple[Path | None, Path | None]:
+    """The file for the labels, and the one for work on them."""
+    if store is None:
+        return None, None
+    path = Path(store)
+    return path, path.with_name(f"{path.name}.partial")
 
 
 def _with_options(chosen: Choice, control, every: int) -> AbstractWalk:

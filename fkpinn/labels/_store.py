@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from .._records import write_bytes
@@ -14,12 +15,15 @@ from ..sde import Plan
 from ._files import pack, unpack
 from ._moments import Moments
 
-_INTERVAL = 2.0  # seconds between writes, at least
+_INTERVAL = 1.0  # seconds between writes, at least
 _FIELDS = [*Moments._fields, "steps", "done", "identity"]
 
 
-def identity(plan: Plan, scheme: str) -> dict[str, Any]:
+def identity(plan: Plan, scheme: str, **more: Any) -> dict[str, Any]:
     """What a run is made of: two runs with the same identity give the same labels."""
+    control = None
+    if plan.control is not None:
+        control = np.asarray(jax.vmap(plan.control)(plan.points))
     digest = lambda array: hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
     numbers = np.round(fingerprint(plan.problem).astype(np.float64), 6)
     return {
@@ -32,7 +36,20 @@ def identity(plan: Plan, scheme: str) -> dict[str, Any]:
         "seed": plan.seed,
         "scheme": scheme,
         "antithetic": plan.antithetic,
+        "control": None if control is None else digest(control),
+        **more,
     }
+
+
+def check_same(path: Path, stored: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse a file that belongs to another run."""
+    different = [key for key in here if stored.get(key) != here[key]]
+    if different:
+        key = different[0]
+        raise ValueError(
+            f"`{path}` holds other labels: its `{key}` is {stored.get(key)!r}, this run's is "
+            f"{here[key]!r}. Delete the file or choose another name."
+        )
 
 
 class Store:
@@ -50,13 +67,7 @@ class Store:
     def _read(self, path: Path) -> None:
         found = unpack(path, _FIELDS)
         stored = json.loads(str(found["identity"]))
-        different = [key for key in self.who if stored.get(key) != self.who[key]]
-        if different:
-            key = different[0]
-            raise ValueError(
-                f"`{path}` holds work on other labels: its `{key}` is {stored.get(key)!r}, this "
-                f"run's is {self.who[key]!r}. Delete the file or choose another name."
-            )
+        check_same(path, stored, self.who)
         if found["done"].shape != self.done.shape:
             raise ValueError(f"`{path}` is damaged: wrong number of segments. Delete it.")
         self.moments = Moments(*(found[name].copy() for name in Moments._fields))
