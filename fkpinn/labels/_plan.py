@@ -225,14 +225,18 @@ class _Level:
 
     def rel_variance(self) -> float:
         """Variance of one payoff in units of the mean square of the solution."""
-        square = max(float(np.mean(self.mean**2 - self.noise())), 0.1 * float(np.mean(self.mean**2)))
+        square = max(
+            float(np.mean(self.mean**2 - self.noise())), 0.1 * float(np.mean(self.mean**2))
+        )
         return float(np.mean(self.noise())) * self.n_paths / max(square, np.finfo(float).tiny)
 
 
 class _Pilot:
     """Runs few paths at several step sizes, and keeps what they say."""
 
-    def __init__(self, problem: Problem, chosen: Choice, points, seconds: float, seed: int, progress):
+    def __init__(
+        self, problem: Problem, chosen: Choice, points, seconds: float, seed: int, progress
+    ):
         self.problem, self.chosen, self.points = problem, chosen, points
         self.seconds, self.seed, self.progress = seconds, seed, progress
         self.levels: dict[float, _Level] = {}

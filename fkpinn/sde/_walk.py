@@ -86,10 +86,20 @@ def run_batches(
 
 def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
     """Compile what a batch of that many paths needs, without running a path."""
-    queue, run = _queue(plan, 0, count), _runner(plan, widths)
+    queue, run, code = (
+        _queue(plan, 0, count),
+        _runner(plan, widths),
+        _shared(_how(plan, widths)).func,
+    )
     for width in _lanes(widths, count):
-        state = _begin(plan, queue, width, count)
-        jax.block_until_ready(run(queue, state, jnp.asarray(0)))
+        key = code, width, count, plan.points.shape, plan.points.dtype, plan.n_steps is None
+        if key not in _ready:
+            state = _begin(plan, queue, width, count)
+            jax.block_until_ready(run(queue, state, jnp.asarray(0)))
+            _ready.add(key)
+
+
+_ready: set = set()
 
 
 def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
@@ -221,13 +231,17 @@ class _How(NamedTuple):
     kernel: str
 
 
+def _how(plan: Plan, widths: Widths) -> _How:
+    problem, walk, control = plan.problem, plan.walk, plan.control
+    steps, (*_, unroll, kernel) = _steps_a_round(plan), widths
+    return _How(problem, walk, control, plan.antithetic, steps, unroll, kernel)
+
+
 def _runner(plan: Plan, widths: Widths) -> Callable[[_Queue, _State, Array], _State]:
     """The compiled loop; it is shared between plans that differ in numbers only."""
-    problem, walk, control = plan.problem, plan.walk, plan.control
-    kernel, unroll = widths.kernel, widths.unroll
-    how = _How(problem, walk, control, plan.antithetic, _steps_a_round(plan), unroll, kernel)
+    how = _how(plan, widths)
     run = _shared(how)
-    if kernel != "triton":
+    if how.kernel != "triton":
         return run
     plain = _shared(how._replace(kernel="", unroll=0))
 
