@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fkpinn.labels import Labels as Labels
     from fkpinn.labels import estimate_defect as estimate_defect
     from fkpinn.labels import estimate_labels as estimate_labels
+    from fkpinn.labels import plan_labels as plan_labels
     from fkpinn.problem import Dirichlet as Dirichlet
     from fkpinn.problem import Neumann as Neumann
     from fkpinn.problem import Problem as Problem
@@ -71,6 +72,7 @@ _EXPORTS: dict[str, str] = {
     "Labels": "fkpinn.labels",
     "estimate_defect": "fkpinn.labels",
     "estimate_labels": "fkpinn.labels",
+    "plan_labels": "fkpinn.labels",
     "Errors": "fkpinn.evaluate",
     "errors": "fkpinn.evaluate",
     "Solution": "fkpinn._solve",

@@ -8,6 +8,7 @@ import tyro
 
 from fkpinn.cli._bench import Bench
 from fkpinn.cli._labels import LabelsCommand
+from fkpinn.cli._plan import PlanCommand
 from fkpinn.cli._problems import Problems
 from fkpinn.cli._reference import Reference
 from fkpinn.cli._solve import Solve
@@ -22,6 +23,7 @@ Start with `fkpinn problems`, then `fkpinn solve met --preset quick --out runs/d
 _COMMANDS = {
     "problems": Problems,
     "labels": LabelsCommand,
+    "plan": PlanCommand,
     "solve": Solve,
     "reference": Reference,
     "bench": Bench,

@@ -1,11 +1,22 @@
 """Arrays in files: compressed, checked when read, and never able to run code."""
 
 import io
+import json
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OSError,
+)
 
 
 def pack(arrays: dict[str, np.ndarray]) -> bytes:
@@ -17,18 +28,33 @@ def pack(arrays: dict[str, np.ndarray]) -> bytes:
 
 def unpack(path: Path, names: list[str]) -> dict[str, np.ndarray]:
     """The named arrays of a file that `pack` made, or an error that says what is wrong."""
+    content = path.read_bytes()
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             missing = [name for name in names if name not in file.files]
-            if missing:
-                raise ValueError(
-                    f"`{path}` is not a label file: it has no {missing[0]!r}. Was it written by "
-                    f"another version or another tool?"
-                )
-            return {name: file[name] for name in names}
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+            found = {} if missing else {name: file[name] for name in names}
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        OSError,
+    ) as error:
         raise ValueError(f"`{path}` is damaged: {error}. Delete it and run again.") from error
-    except ValueError as error:
-        if "label file" in str(error):
-            raise
+    except (ValueError, TypeError, AttributeError) as error:  # not a zip file, or pickled objects
         raise ValueError(f"`{path}` is not a label file: {error}.") from error
+    if missing:
+        raise ValueError(
+            f"`{path}` is not a label file: it has no {missing[0]!r}. Was it written by another "
+            f"version or another tool?"
+        )
+    return found
+
+
+def parse(path: Path, text: np.ndarray) -> dict[str, Any]:
+    """A JSON object that travels as an array of one string."""
+    try:
+        return json.loads(str(text))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"`{path}` is damaged: {error}. Delete it and run again.") from error

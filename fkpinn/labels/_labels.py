@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int
 
 from .._records import write_bytes
 from ..problem import Problem
-from ._files import pack, unpack
+from ..reference import fem_reference
+from ._files import pack, parse, unpack
 
 
 class Labels(NamedTuple):
@@ -34,18 +35,20 @@ class Labels(NamedTuple):
     truncation: Float[Array, " n"]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Confidence limits for the mean payoff, bent by its skewness; without bias.
+        """Confidence limits for the mean payoff, widened where payoffs are skewed; without bias.
 
-        Payoffs have heavy right tails, and with few paths the plain interval misses too often
-        on that side. Hall's transformation (J. R. Statist. Soc. B 54, 1992) removes the first
-        term of that error.
+        Payoffs have heavy tails, and with few paths the plain interval misses too often on
+        that side. Hall's transformation (J. R. Statist. Soc. B 54, 1992) moves its limits by the
+        sample's skewness, which is itself uncertain: of the two intervals each limit is the
+        outer one.
         """
         if not 0 < level < 1:
             raise ValueError(f"`level` must lie between 0 and 1; got {level!r}.")
         z = NormalDist().inv_cdf(0.5 + level / 2)
         value, stderr = (np.asarray(a, float) for a in (self.value, self.stderr))
         tilt = np.asarray(self.skew, float) / math.sqrt(max(self.n_paths, 1))
-        return value - stderr * _bend(z, tilt), value - stderr * _bend(-z, tilt)
+        below, above = np.maximum(_bend(z, tilt), z), np.minimum(_bend(-z, tilt), -z)
+        return value - stderr * below, value - stderr * above
 
     def error(self) -> Float[Array, " n"]:
         """Standard error, bias and truncation together; an unknown bias counts as none."""
@@ -63,7 +66,7 @@ class Labels(NamedTuple):
     def load(cls, path: Path | str) -> "Labels":
         """Read what `save` wrote."""
         found = unpack(Path(path), [*cls._fields])
-        provenance = json.loads(str(found.pop("provenance")))
+        provenance = parse(Path(path), found.pop("provenance"))
         n_paths = int(found.pop("n_paths"))
         arrays = {name: jnp.asarray(array) for name, array in found.items()}
         return cls(**arrays, n_paths=n_paths, provenance=provenance)
@@ -113,8 +116,6 @@ class Labels(NamedTuple):
             points: one point a row.
             h: mesh size; a coarse one is enough to start a training.
         """
-        from ..reference import fem_reference
-
         reference = fem_reference(problem, h)
         value = reference.values(np.asarray(points))
         size = float(np.sqrt(np.mean(value**2)))

@@ -25,7 +25,8 @@ _SURE = 0.003  # standard error at which that share counts as known
 _PILOT = 0.5  # time of the pilot, as a share of that of the labels
 _HALVINGS = 8  # of the first step size, at most
 _FEWEST = 16  # paths a point
-_MOST_STEPS = 1 << 16  # a path of the pilot that takes more counts as one that never ends
+_MOST_STEPS = 1 << 14  # after which the first paths of the pilot are cut
+_MOST_CUT = 0.1  # share of them; if it is larger, paths are taken never to end
 _NO_STEP = 1e-3  # walks on spheres have no time step, but `estimate_labels` asks for one
 
 
@@ -94,11 +95,13 @@ def plan_labels(
     dt = _first_step(problem, points)
     found = pilot.probe(dt)
     at, bias = pilot.search(dt)
+    pilot.clock(at)
     level = pilot.levels[at]
     slope = max(abs(bias["share"]), bias["stderr"], abs(bias["offset_sure"])) / at
     work = pilot.mean_steps(at) * at * n_points / (level.speed * seconds)  # of one path, times dt
     best = (level.rel_variance() * work / (2 * slope**2)) ** (1 / 3) if slope > 0 else at
-    step = _round_down(min(at, max(best, at / 16)))
+    # where the slope is no more than noise there is nothing to balance
+    step = _round_down(min(at, max(best, at / 16)) if bias["resolved"] else at)
     n_paths = max(int(step / work), _FEWEST)
     found |= {
         "rel_std": math.sqrt(level.rel_variance()),
@@ -140,7 +143,7 @@ def _predict(variance: float, n_paths: int, bias: float, seconds: float) -> dict
 
 
 def _plan_spheres(pilot: "_Pilot", n_points: int) -> LabelPlan:
-    pilot.run(_NO_STEP, _SMALL)  # the first run pays for what is compiled on the way
+    pilot.run(_NO_STEP, _LARGE)  # the first run pays for what is compiled on the way
     pilot.levels.clear()
     pilot.run(_NO_STEP, _LARGE)
     level, steps = pilot.levels[_NO_STEP], pilot.mean_steps(_NO_STEP)
@@ -164,7 +167,7 @@ def _plan_spheres(pilot: "_Pilot", n_points: int) -> LabelPlan:
 def _first_step(problem: Problem, points: Float[Array, "n z"]) -> float:
     """A step that is small beside the domain and what the coefficients do; a place to start.
 
-    A path must not move more than a tenth of the domain's depth, nor half a wavelength (over
+    A path must not move more than a quarter of the domain's depth, nor half a wavelength (over
     2 pi) of source and reaction; drift and reaction must not do much in one step.
     """
     size = lambda a: float(np.sqrt(np.mean(np.sum(np.square(np.asarray(a, float)), axis=-1))))
@@ -172,7 +175,7 @@ def _first_step(problem: Problem, points: Float[Array, "n z"]) -> float:
     inside = jax.vmap(lambda z: problem.domain.signed_distance(problem.space(z)))(points)
     depth = float(np.max(-np.asarray(inside, float)))
     spread = size(flat(jax.vmap(problem.sigma)(points))) ** 2 / problem.dim
-    lengths = [0.1 * depth]
+    lengths = [0.25 * depth]
     for field in (problem.source, problem.reaction):
         if field.function is not None:
             change = size(flat(jax.vmap(jax.grad(field))(points)))
@@ -203,7 +206,7 @@ class _Level:
     """What all pilot runs at one step size say together."""
 
     def __init__(self):
-        self.n_paths, self.steps, self.seconds = 0, 0, 0.0
+        self.n_paths, self.steps, self.largest, self.speed = 0, 0, 0, 0.0
         self.mean = self.square = np.zeros(_POINTS)  # square: of the error bar, times n_paths^2
 
     def add(self, labels) -> None:
@@ -213,11 +216,8 @@ class _Level:
         self.square = self.square + (k * stderr) ** 2
         self.n_paths += k
         self.steps += made["path_steps"]
-        self.seconds += made["seconds"]["run"]
-
-    @property
-    def speed(self) -> float:
-        return self.steps / max(self.seconds, 1e-9)
+        if k >= self.largest:  # small runs have more idle lanes than the labels will have
+            self.largest, self.speed = k, made["path_steps"] / max(made["seconds"]["run"], 1e-9)
 
     def noise(self) -> np.ndarray:
         """Variance of `mean`."""
@@ -255,13 +255,15 @@ class _Pilot:
 
     def probe(self, dt: float) -> dict[str, Any]:
         """Whether paths end at all, and when: a few of them, cut after very many steps."""
-        began, few = time.perf_counter(), 8
+        began, half = time.perf_counter(), _SMALL * _POINTS // 2
         most = None if self.problem.timed else _MOST_STEPS
-        plan = Plan(self.problem, self.chosen.walk, self.points, few, dt, most, self.seed)
-        ended = list(run_batches(plan, [(0, few * _POINTS)], default_widths()))
+        plan = Plan(self.problem, self.chosen.walk, self.points, _SMALL, dt, most, self.seed)
+        widths = default_widths()  # batches of the size that `run` has, to share what is compiled
+        batches = [(0, half), (half, half)] if widths.threads == 2 else [(0, 2 * half)]
+        ended = list(run_batches(plan, batches, widths))
         steps = np.concatenate([e.steps for e in ended]).astype(float)
         late = 0 if self.problem.timed else int(sum(np.count_nonzero(e.late) for e in ended))
-        if late:
+        if late > _MOST_CUT * len(steps):
             raise ValueError(
                 f"{late} of {len(steps)} paths of the pilot had not ended after {_MOST_STEPS} "
                 f"steps of {dt:g} (time {_MOST_STEPS * dt:g}): nothing can be planned. Paths end "
@@ -277,7 +279,7 @@ class _Pilot:
         self.n_runs += 1
         guard = math.inf
         if self.chosen.name != "spheres" and not self.problem.timed:
-            guard = 64 * _MOST_STEPS * dt
+            guard = 256 * _MOST_STEPS * dt
         with warnings.catch_warnings():  # the labels themselves will warn of rare heavy paths
             warnings.simplefilter("ignore", UserWarning)
             labels = estimate_labels(
@@ -291,15 +293,20 @@ class _Pilot:
     def fill(self, dt: float, n_paths: int) -> None:
         """Bring a step size up to so many paths a point."""
         while (lacking := n_paths - (self.levels[dt].n_paths if dt in self.levels else 0)) > 0:
-            self.run(dt, _LARGE if lacking >= _LARGE else _SMALL)
+            self.run(dt, _LARGE if lacking >= _LARGE // 2 else _SMALL)
+
+    def clock(self, dt: float) -> None:
+        """Make sure that the speed was measured on a run of some size, if that is affordable."""
+        level = self.levels[dt]
+        cost = self.mean_steps(dt) * _LARGE * _POINTS / level.speed
+        if level.largest < _LARGE and cost < max(self.left(), 0.1 * self.seconds):
+            self.run(dt, _LARGE)
 
     def search(self, dt: float) -> tuple[float, dict[str, Any]]:
         """Halve the step until that changes the values by little.
 
         Schemes are of first order at least: what one halving changes, the finer step still lacks.
         """
-        self.run(dt, _SMALL)  # pays for what is compiled on the way
-        del self.levels[dt]
         n_paths, halvings = _SMALL, 1
         self.fill(dt, n_paths)
         self.fill(dt / 2, n_paths)
@@ -315,7 +322,7 @@ class _Pilot:
                 halvings, dt = halvings + 1, dt / 2
             else:
                 lack = math.ceil(n_paths * (spread / (0.9 * _SURE)) ** 2)
-                n_paths = self._affordable(dt, min(lack, 4 * n_paths), n_paths)
+                n_paths = self._affordable(dt, min(lack, 64 * n_paths), n_paths)
             if halvings > _HALVINGS or n_paths == 0:
                 return (dt if n_paths else dt / 2), bias
             self.fill(dt, n_paths)

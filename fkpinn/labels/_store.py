@@ -12,7 +12,7 @@ import numpy as np
 from .._records import write_bytes
 from ..reference import fingerprint
 from ..sde import Plan
-from ._files import pack, unpack
+from ._files import pack, parse, unpack
 from ._moments import Moments
 
 _INTERVAL = 1.0  # seconds between writes, at least
@@ -66,7 +66,7 @@ class Store:
 
     def _read(self, path: Path) -> None:
         found = unpack(path, _FIELDS)
-        stored = json.loads(str(found["identity"]))
+        stored = parse(path, found["identity"])
         check_same(path, stored, self.who)
         if found["done"].shape != self.done.shape:
             raise ValueError(f"`{path}` is damaged: wrong number of segments. Delete it.")

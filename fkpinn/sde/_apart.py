@@ -159,6 +159,9 @@ class _Lanes:
         if small and not any(isinstance(a, _Whole) for a in arguments):
             if name in _ELEMENTWISE:
                 return [self.elementwise(eqn, arguments)]
+            if name == "unstack":
+                (entries,), axis = arguments, params["axis"]
+                return [np.take(entries, k, axis) for k in range(entries.shape[axis])]
             rearrange = getattr(self, f"_{name}", None)
             if rearrange is not None:
                 return [rearrange(params, *arguments)]

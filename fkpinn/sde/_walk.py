@@ -44,7 +44,8 @@ class Widths(NamedTuple):
     """How many lanes run side by side, from wide to narrow, and how many paths make a batch.
 
     Where starting a loop is dear, `unroll` steps are compiled into one piece, and with `kernel`
-    (`triton`, or `interpret` to try it anywhere) whole rounds into one launch.
+    (`triton`, or `interpret` to try it anywhere) whole rounds into one launch. Lanes are looked
+    at `looks` times in the life of a path.
     """
 
     lanes: tuple[int, ...]
@@ -52,6 +53,7 @@ class Widths(NamedTuple):
     threads: int
     unroll: int = 0
     kernel: str = ""
+    looks: int = 8
 
 
 def default_widths() -> Widths:
@@ -59,7 +61,7 @@ def default_widths() -> Widths:
     if jax.default_backend() == "cpu":
         return Widths((2048, 256, 64), 1 << 16, os.cpu_count() or 1)
     kernel = "triton" if jax.default_backend() == "gpu" else ""
-    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
+    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, 4)
 
 
 class Ended(NamedTuple):
@@ -105,7 +107,7 @@ _ready: set = set()
 def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
     """The points of the problem that one path visits; for looking, not for speed."""
     queue, walk, dtype = _queue(plan, number, 1), plan.walk, plan.points.dtype
-    lane = _start(plan.problem, walk, queue, jnp.zeros((), jnp.uint32))
+    lane = walk.begin(plan.problem, _start(plan.problem, walk, queue, jnp.zeros((), jnp.uint32)))
     need, together = walk.need(plan.problem), walk.together(plan.problem)
     advance = eqx.filter_jit(functools.partial(walk.advance, plan.problem, plan.control))
     path = lane.path // np.uint32(2) if plan.antithetic else lane.path
@@ -154,7 +156,7 @@ def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
             width = lanes_at.pop(0)
             state = _narrow(state, width)
         length = work / max(cursor - left, 1)  # of a path, about
-        share = 8 if cursor < count else 2  # with nobody waiting for a lane there is less to do
+        share = widths.looks if cursor < count else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
     late, steps = np.asarray(state.late) > 0, np.asarray(state.taken)
     return Ended(first, np.asarray(state.payoff), late, steps)
@@ -233,7 +235,7 @@ class _How(NamedTuple):
 
 def _how(plan: Plan, widths: Widths) -> _How:
     problem, walk, control = plan.problem, plan.walk, plan.control
-    steps, (*_, unroll, kernel) = _steps_a_round(plan), widths
+    steps, unroll, kernel = _steps_a_round(plan), widths.unroll, widths.kernel
     return _How(problem, walk, control, plan.antithetic, steps, unroll, kernel)
 
 
@@ -269,12 +271,14 @@ def _shared(how: _How) -> functools.partial:
 @functools.cache
 def _compiled(leaves: tuple, tree):
     rest = jax.tree.unflatten(tree, leaves)
-    wide = {"xla_cpu_prefer_vector_width": 512} if jax.default_backend() == "cpu" else None
+    on_cpu = jax.default_backend() == "cpu"
+    # our threads run whole batches; a loop cut up among the compiler's would be rounded otherwise
+    options = {"xla_cpu_prefer_vector_width": 512, "xla_cpu_multi_thread_eigen": False}
 
     def run(arrays, queue, state, rounds):
         return _advance(eqx.combine(arrays, rest), queue, state, rounds)
 
-    return jax.jit(run, donate_argnums=2, compiler_options=wide)
+    return jax.jit(run, donate_argnums=2, compiler_options=options if on_cpu else None)
 
 
 def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) -> _State:
@@ -332,7 +336,7 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
 
     def draw_normals(unit) -> list[Array]:
         drawn = normals(of, unit, need.normals, dtype)
-        return [sign * n for n in drawn] if how.antithetic else drawn
+        return [jnp.broadcast_to(sign, n.shape) * n for n in drawn] if how.antithetic else drawn
 
     draw_uniforms = lambda unit: uniforms(of, unit, need.uniforms, dtype)
     scalar = jax.ShapeDtypeStruct((), dtype)
@@ -393,6 +397,7 @@ def _refill(how: _How, queue: _Queue, state: _State) -> _State:
     fresh = idle & (number < queue.total)
     start = functools.partial(_start, how.problem, how.walk, queue)
     new = jax.vmap(start)(jnp.minimum(number, queue.total - np.uint32(1)))
+    new = _one_by_one(functools.partial(how.walk.begin, how.problem), new)
     like = lambda leaf: fresh.reshape(fresh.shape + (1,) * (leaf.ndim - 1))
     lanes = jax.tree.map(lambda a, b: jnp.where(like(a), a, b), new, state.lanes)
     return state._replace(
@@ -406,7 +411,7 @@ def _harvest(how: _How, queue: _Queue, state: _State) -> _State:
     lanes = state.lanes
     over = lanes.running == 0
     slot = jnp.where(over, state.slot, queue.total)
-    payoff = jax.vmap(functools.partial(how.walk.finish, how.problem))(lanes)
+    payoff = _one_by_one(functools.partial(how.walk.finish, how.problem), lanes)
     late = jnp.zeros_like(lanes.running) if lanes.late is None else lanes.late
     return state._replace(
         payoff=state.payoff.at[slot].set(payoff, mode="drop"),
@@ -442,4 +447,11 @@ def _start(problem: Problem, walk: AbstractWalk, queue: _Queue, number: Array) -
         running=jnp.ones((), jnp.int32),
         late=None if n_steps is None else jnp.zeros((), jnp.int32),
     )
-    return walk.begin(problem, lane)
+    return lane
+
+
+def _one_by_one(function: Callable[[Lane], Any], lanes: Lane) -> Any:
+    """A function of a path for all lanes, rounded alike however many they are."""
+    single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), lanes)
+    found = apart(function, single)(lanes._replace(x=tuple(lanes.x.T)))
+    return found._replace(x=jnp.stack(found.x, axis=1)) if isinstance(found, Lane) else found

@@ -102,6 +102,17 @@ def test_distance_of_primitives_is_exact(shape):
 
 
 @every_shape
+def test_level_is_the_distance_inside_positive_outside_and_nan_for_nan(shape):
+    at = around(shape.name)
+    level = np.asarray(helpers.at(shape.domain.level, jnp.asarray(at.x)))
+    inside = at.distance < 0
+    np.testing.assert_allclose(level[inside], at.distance[inside], rtol=0, atol=1e-12)
+    assert np.all(level[~inside] >= 0)
+    lost = shape.domain.level(jnp.full(shape.domain.dim, jnp.nan))
+    assert not lost < 0  # a path that got lost is not inside
+
+
+@every_shape
 def test_projection_lands_on_the_boundary(shape):
     at, size = around(shape.name), shape.domain.diameter()
     assert np.max(np.abs(at.foot_distance)) < 1e-9 * size

@@ -1,0 +1,85 @@
+"""`fkpinn plan`: the time step and the number of paths that fit a given time."""
+
+import dataclasses
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._problem_argument import ProblemArgument, find_problem
+
+if TYPE_CHECKING:
+    from fkpinn.labels import LabelPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanCommand:
+    """Find out by a pilot run how to spend a given time on labels.
+
+    Example: `fkpinn plan schrodinger --seconds 60`
+    """
+
+    problem: ProblemArgument
+    """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
+    seconds: float = 60.0
+    """Time for the labels; the pilot takes up to half of it besides, and compilation."""
+    points: int = 200
+    """At how many points labels are wanted."""
+    seed: int = 0
+    """Fixes everything random."""
+    json: bool = False
+    """Print the plan as one JSON object on standard output."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> None:
+        """Measure, choose, print."""
+        with stdout_reserved(self.json):
+            plan = self._plan()
+        record = plan._asdict() | {"command": self._command(plan)}
+        if self.json:
+            print_json(record)
+        else:
+            _print(plan, record["command"])
+
+    def _plan(self) -> "LabelPlan":
+        from fkpinn.cli._progress import terminal_progress
+        from fkpinn.labels import plan_labels
+        from fkpinn.problem import catalogue
+
+        found = find_problem(self.problem)
+        problem = catalogue(found).problem if isinstance(found, str) else found
+        progress = terminal_progress()
+        try:
+            return plan_labels(
+                problem,
+                seconds=self.seconds,
+                n_points=self.points,
+                seed=self.seed,
+                progress=progress,
+            )
+        finally:
+            progress.finish()
+
+    def _command(self, plan: "LabelPlan") -> str:
+        words = f"--points {plan.n_points} --paths {plan.n_paths} --dt {plan.dt:g}"
+        return f"fkpinn labels {shlex.quote(self.problem)} {words} --seed {self.seed}"
+
+
+def _print(plan: "LabelPlan", command: str) -> None:
+    predicted = plan.predicted
+    stderr, bias = predicted["rel_stderr"], predicted["rel_bias"]
+    error = f"{predicted['rel_error']:.2%} (noise {stderr:.2%}, step size up to {bias:.2%})"
+    if not plan.pilot["resolved"]:
+        error += "; the pilot was too short to tell the cost of the step size from noise"
+    shown: dict[str, Any] = {
+        "scheme": f"{plan.scheme} ({plan.reason})",
+        "dt": "none" if plan.scheme == "spheres" else f"{plan.dt:g}",
+        "n_paths": plan.n_paths,
+        "n_points": plan.n_points,
+        "t_max": plan.t_max,
+        "predicted error": error,
+        "predicted seconds": f"{predicted['seconds']:.3g}",
+        "command": command,
+    }
+    for key, value in shown.items():
+        print(f"{key:>18}  {value}")

@@ -1,0 +1,157 @@
+"""Less noise for the same mean: defects, control variates, antithetic paths, sparse sources."""
+
+import equinox as eqx
+import helpers
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import fkpinn as fk
+from fkpinn.nn import MLP
+from fkpinn.sde import Widths
+
+ONE_WIDTH = Widths((256,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
+
+# Dirichlet, Robin with Neumann, and parabolic; a step; a bound for bias over dt and size of u
+CASES = [("variable-diffusion", 4e-3, 5.0), ("robin", 4e-2, 5.0), ("ornstein-uhlenbeck", 0.02, 5.0)]
+each_case = pytest.mark.parametrize(("name", "dt", "constant"), CASES, ids=[c[0] for c in CASES])
+N_PATHS = 400
+
+
+def start(name: str):
+    """A problem, its solution, points away from the end of paths, and values there."""
+    case = helpers.case(name)
+    points = fk.sample_interior(case.problem, 12, key=jr.key(0))
+    points = 0.7 * points if name == "variable-diffusion" else points
+    points = points.at[:, 0].multiply(0.5) if case.problem.timed else points
+    return case, points, np.asarray(jax.vmap(case.exact)(points))
+
+
+@each_case
+def test_defect_of_a_good_candidate_has_little_noise(name, dt, constant, record_property):
+    case, points, exact = start(name)
+    how = dict(n_paths=N_PATHS, dt=dt, seed=3, widths=ONE_WIDTH)
+    near = lambda z: 0.9 * case.exact(z)
+    plain = fk.estimate_labels(case.problem, points, **how)
+    defect = fk.estimate_defect(case.problem, near, points, **how)
+    factor = np.asarray(plain.stderr / defect.stderr)
+    record_property("factor", (float(factor.min()), float(np.median(factor))))
+    assert factor.min() >= 5
+    error = np.abs(np.asarray(defect.value) - 0.1 * exact)
+    bias = 0.1 * constant * dt * np.max(np.abs(exact))  # of a solution a tenth in size
+    assert np.all(error <= 4 * np.asarray(defect.stderr) + bias)
+
+
+@each_case
+def test_defect_of_the_solution_is_zero(name, dt, constant):
+    case, points, exact = start(name)
+    found = fk.estimate_defect(
+        case.problem, case.exact, points, n_paths=20, dt=dt, seed=3, widths=ONE_WIDTH
+    )
+    size = float(np.max(np.abs(exact)))
+    assert np.max(np.abs(found.value)) <= 1e-10 * size
+    assert np.max(found.stderr) <= 1e-10 * size
+
+
+@each_case
+def test_a_network_and_its_defect_make_the_solution(name, dt, constant):
+    case, points, exact = start(name)
+    lower, upper = case.problem.bounds()
+    network = MLP(lower, upper, [8, 8], key=jr.key(5))
+    found = fk.estimate_defect(
+        case.problem, network, points, n_paths=N_PATHS, dt=dt, seed=4, widths=ONE_WIDTH
+    )
+    value = np.asarray(jax.vmap(network)(points) + found.value)
+    size = float(np.max(np.abs(exact)) + np.max(np.abs(jax.vmap(network)(points))))
+    assert np.all(np.abs(value - exact) <= 4 * np.asarray(found.stderr) + constant * dt * size)
+
+
+def test_any_differentiable_module_is_a_candidate():
+    case, points, exact = start("ornstein-uhlenbeck")
+    network = eqx.nn.MLP(3, "scalar", 8, 1, activation=jnp.tanh, dtype=jnp.float64, key=jr.key(6))
+    found = fk.estimate_defect(
+        case.problem, network, points, n_paths=N_PATHS, dt=0.02, seed=4, widths=ONE_WIDTH
+    )
+    value = np.asarray(jax.vmap(network)(points) + found.value)
+    assert np.all(np.abs(value - exact) <= 4 * np.asarray(found.stderr) + 5 * 0.02)
+
+
+@each_case
+def test_a_source_read_less_often_keeps_the_mean(name, dt, constant):
+    case, points, _ = start(name)
+    how = dict(n_paths=N_PATHS, dt=dt, widths=ONE_WIDTH)
+    near = lambda z: 0.5 * case.exact(z)
+    all_steps = fk.estimate_defect(case.problem, near, points, seed=7, **how)
+    some = fk.estimate_defect(case.problem, near, points, seed=8, every=8, **how)
+    both = np.hypot(np.asarray(all_steps.stderr), np.asarray(some.stderr))
+    score = np.asarray(some.value - all_steps.value) / both
+    assert np.all(np.abs(score) <= 4)
+    assert abs(np.sum(score)) <= 4 * np.sqrt(len(score))  # nor do they lean to one side
+
+
+@each_case
+def test_the_solution_as_control_takes_the_noise(name, dt, constant, record_property):
+    case, points, exact = start(name)
+    dt = min(dt, 0.01)  # what noise is left is that of the step, of order sqrt(dt)
+    how = dict(n_paths=N_PATHS, dt=dt, seed=9, widths=ONE_WIDTH)
+    plain = fk.estimate_labels(case.problem, points, **how)
+    calm = fk.estimate_labels(case.problem, points, control=case.exact, **how)
+    factor = np.asarray(plain.stderr / calm.stderr)
+    record_property("factor", (float(factor.min()), float(np.median(factor))))
+    both = np.hypot(np.asarray(plain.stderr), np.asarray(calm.stderr))
+    assert np.all(np.abs(np.asarray(calm.value - plain.value)) <= 4 * both)
+    bias = constant * dt * np.max(np.abs(exact))
+    assert np.all(np.abs(np.asarray(calm.value) - exact) <= 4 * np.asarray(calm.stderr) + bias)
+    assert np.median(factor) >= 5
+
+
+@pytest.mark.parametrize("how", [{}, {"antithetic": True}], ids=["plain", "antithetic"])
+def test_a_poor_control_changes_no_mean(how):
+    """Whatever the control, its martingale has mean zero: also where paths stop or reflect."""
+    case, points, _ = start("robin")
+    wrong = lambda z: jnp.sin(3.0 * z[0]) - z[1] ** 2
+    how = how | dict(n_paths=N_PATHS, dt=0.02, widths=ONE_WIDTH)
+    plain = fk.estimate_labels(case.problem, points, seed=10, **how)
+    other = fk.estimate_labels(case.problem, points, seed=11, control=wrong, **how)
+    both = np.hypot(np.asarray(plain.stderr), np.asarray(other.stderr))
+    assert np.all(np.abs(np.asarray(other.value - plain.value)) <= 4 * both)
+
+
+def test_antithetic_error_bars_cover(record_property):
+    """Over 200 points, as if over 200 seeds: 95% within 3 standard errors of that count."""
+    case = helpers.case("ornstein-uhlenbeck")
+    points = fk.sample_interior(case.problem, 200, key=jr.key(12))
+    labels = fk.estimate_labels(
+        case.problem, points, n_paths=400, dt=0.02, seed=13, antithetic=True, widths=ONE_WIDTH
+    )
+    exact = np.asarray(jax.vmap(case.exact)(points))
+    score = np.asarray(labels.value - exact) / np.asarray(labels.stderr)
+    covered = float(np.mean(np.abs(score) <= 1.96))
+    record_property("covered", covered)
+    allowed = 3 * np.sqrt(0.95 * 0.05 / 200)
+    assert 0.95 - allowed <= covered <= min(0.95 + allowed, 1.0)
+    assert abs(np.mean(score)) <= 4 / np.sqrt(200)
+
+
+def test_antithetic_paths_cancel_what_is_odd():
+    """A linear payoff is odd in the noise: pairs leave nothing but rounding."""
+    far = fk.Box([-50.0, -50.0], [50.0, 50.0])
+    problem = fk.Problem(
+        far, diffusion=0.5, boundary=lambda t, x: x[0] - 2 * x[1], horizon=1.0,
+        terminal=lambda x: x[0] - 2 * x[1],
+    )  # fmt: skip
+    points = jnp.array([[0.0, 1.0, 2.0], [0.5, -1.0, 0.3]])
+    labels = fk.estimate_labels(
+        problem, points, n_paths=20, dt=0.1, antithetic=True, widths=ONE_WIDTH
+    )
+    np.testing.assert_allclose(labels.value, points[:, 1] - 2 * points[:, 2], atol=1e-13)
+    assert np.max(labels.stderr) <= 1e-13
+
+
+def test_refused_with_walks_on_spheres():
+    problem, points = fk.catalogue("exit-ball-3d").problem, jnp.zeros((1, 3))
+    for how, name in (({"every": 2}, "every"), ({"control": lambda x: x[0]}, "control")):
+        with pytest.raises(ValueError, match=f"`{name}` is for paths that move in time steps"):
+            fk.estimate_labels(problem, points, n_paths=4, dt=0.1, **how)
