@@ -161,7 +161,8 @@ class _Lanes:
                 return [self.elementwise(eqn, arguments)]
             if name == "unstack":
                 (entries,), axis = arguments, params["axis"]
-                return [np.take(entries, k, axis) for k in range(entries.shape[axis])]
+                rows = np.moveaxis(entries, axis, 0)
+                return [rows[k : k + 1].reshape(rows.shape[1:]) for k in range(len(rows))]
             rearrange = getattr(self, f"_{name}", None)
             if rearrange is not None:
                 return [rearrange(params, *arguments)]

@@ -61,7 +61,7 @@ def default_widths() -> Widths:
     if jax.default_backend() == "cpu":
         return Widths((2048, 256, 64), 1 << 16, os.cpu_count() or 1)
     kernel = "triton" if jax.default_backend() == "gpu" else ""
-    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, 4)
+    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
 
 
 class Ended(NamedTuple):
