@@ -77,7 +77,7 @@ def test_euler_is_the_algorithm_of_the_paper():
     assert int(jnp.sum(labels.unfinished)) == cut
 
 
-@pytest.mark.parametrize("name", ["met", "robin", "laplace-10d"])
+@pytest.mark.parametrize("name", ["met", "robin", "poisson-5d"])
 def test_labels_do_not_depend_on_how_the_work_is_cut(name):
     problem = fk.catalogue(name).problem
     points = fk.sample_interior(problem, 5, dtype=jnp.float32, key=jr.key(2))
@@ -92,7 +92,7 @@ def test_labels_do_not_depend_on_how_the_work_is_cut(name):
         assert one.provenance["path_steps"] == other.provenance["path_steps"]
 
 
-@pytest.mark.parametrize("name", ["met", "committor"])
+@pytest.mark.parametrize("name", ["met", pytest.param("committor", marks=pytest.mark.slow)])
 def test_kernels_for_graphics_processors_walk_the_same_paths(name):
     """Interpreted here, so every operation of the walk must be one that kernels know."""
     problem = fk.catalogue(name).problem

@@ -78,6 +78,7 @@ def test_any_differentiable_module_is_a_candidate():
     assert np.all(np.abs(value - exact) <= 4 * np.asarray(found.stderr) + 5 * 0.02)
 
 
+@pytest.mark.slow
 @each_case
 def test_a_source_read_less_often_keeps_the_mean(name, dt, constant):
     case, points, _ = start(name)

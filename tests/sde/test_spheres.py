@@ -55,13 +55,13 @@ CATALOGUE = [
     ("poisson", 10, 2000),
     ("poisson-5d", 10, 500),
     ("laplace-10d", 10, 300),
-    ("poisson-50d", 10, 100),
+    pytest.param("poisson-50d", 10, 100, marks=pytest.mark.slow),
     ("exit-ball-3d", 10, 2000),
     ("exit-ball-10d", 10, 300),
 ]
 
 
-@pytest.mark.parametrize(("name", "n", "k"), CATALOGUE, ids=[c[0] for c in CATALOGUE])
+@pytest.mark.parametrize(("name", "n", "k"), CATALOGUE)
 def test_catalogue_problems(name, n, k):
     case = helpers.case(name)
     assert_right(case.problem, case.exact, n, k)
