@@ -201,8 +201,10 @@ def _run(
         count = len(ended.payoff)
         low, high = np.searchsorted(starts, [ended.first, ended.first + count])
         own = (starts[low:high] - ended.first) // each
-        payoff = ended.payoff.astype(np.float64).reshape(-1, each).mean(axis=1)
-        late = ended.late.reshape(-1, each).sum(axis=1)
+        payoff, late = ended.payoff.astype(np.float64), ended.late
+        if each > 1:
+            payoff = payoff.reshape(-1, each).mean(axis=1)
+            late = late.reshape(-1, each).sum(axis=1)
         steps = np.add.reduceat(ended.steps.astype(np.int64), own * each)
         work.add(slice(low, high), moments(payoff, late, own), steps)
         finished += count

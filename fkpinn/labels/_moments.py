@@ -43,13 +43,14 @@ def moments(payoff: np.ndarray, late: np.ndarray, starts: np.ndarray) -> Moments
     count = np.diff(np.append(starts, len(y)))
     mean = np.add.reduceat(y, starts) / count
     off = y - np.repeat(mean, count)
+    square, size = off * off, np.abs(y)
     return Moments(
         count.astype(np.float64),
         mean,
-        np.add.reduceat(off**2, starts),
-        np.add.reduceat(off**3, starts),
-        np.maximum.reduceat(np.abs(y), starts),
-        np.add.reduceat(np.abs(y), starts),
+        np.add.reduceat(square, starts),
+        np.add.reduceat(square * off, starts),
+        np.maximum.reduceat(size, starts),
+        np.add.reduceat(size, starts),
         np.add.reduceat(late.astype(np.float64), starts),
     )
 
