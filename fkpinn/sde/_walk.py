@@ -94,7 +94,7 @@ def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
         _shared(_how(plan, widths)).func,
     )
     for width in _lanes(widths, count):
-        key = code, width, count, plan.points.shape, plan.points.dtype, plan.n_steps is None
+        key = code, width, _room(count), plan.points.shape, plan.points.dtype, plan.n_steps is None
         if key not in _ready:
             state = _begin(plan, queue, width, count)
             jax.block_until_ready(run(queue, state, jnp.asarray(0)))
@@ -158,8 +158,8 @@ def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
         length = work / max(cursor - left, 1)  # of a path, about
         share = widths.looks if cursor < count else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
-    late, steps = np.asarray(state.late) > 0, np.asarray(state.taken)
-    return Ended(first, np.asarray(state.payoff), late, steps)
+    late, steps = np.asarray(state.late)[:count] > 0, np.asarray(state.taken)[:count]
+    return Ended(first, np.asarray(state.payoff)[:count], late, steps)
 
 
 class _Queue(NamedTuple):
@@ -201,15 +201,21 @@ class _State(NamedTuple):
 def _begin(plan: Plan, queue: _Queue, width: int, count: int) -> _State:
     start = functools.partial(_start, plan.problem, plan.walk, queue)
     shapes = jax.eval_shape(jax.vmap(start), jnp.zeros(width, jnp.uint32))
+    room = _room(count)
     return _State(
         lanes=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes),
         slot=jnp.full(width, count, jnp.uint32),
         cursor=jnp.asarray(np.uint32(0)),
         left=jnp.asarray(np.int32(0)),
-        payoff=jnp.zeros(count, plan.points.dtype),
-        late=jnp.zeros(count, jnp.int32),
-        taken=jnp.zeros(count, jnp.uint32),
+        payoff=jnp.zeros(room, plan.points.dtype),
+        late=jnp.zeros(room, jnp.int32),
+        taken=jnp.zeros(room, jnp.uint32),
     )
+
+
+def _room(count: int) -> int:
+    """Room for the payoffs of a batch, in few sizes, so that batches share compiled code."""
+    return 1 << max(count, 1).bit_length()
 
 
 @functools.partial(jax.jit, static_argnums=1)
