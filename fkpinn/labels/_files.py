@@ -1,4 +1,4 @@
-"""Arrays in files: compressed, checked when read, and never able to run code."""
+"""Arrays in files: checked when read, and never able to run code."""
 
 import io
 import json
@@ -9,14 +9,8 @@ from typing import Any
 
 import numpy as np
 
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    OSError,
-)
+# what the zip and array readers raise on changed bytes; `NotImplementedError` for unknown flags
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, OSError)
 
 
 def pack(arrays: dict[str, np.ndarray]) -> bytes:
@@ -33,14 +27,7 @@ def unpack(path: Path, names: list[str]) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             missing = [name for name in names if name not in file.files]
             found = {} if missing else {name: file[name] for name in names}
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        KeyError,
-        NotImplementedError,
-        OSError,
-    ) as error:
+    except _DAMAGED as error:
         raise ValueError(f"`{path}` is damaged: {error}. Delete it and run again.") from error
     except (ValueError, TypeError, AttributeError) as error:  # not a zip file, or pickled objects
         raise ValueError(f"`{path}` is not a label file: {error}.") from error

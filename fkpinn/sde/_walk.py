@@ -59,7 +59,7 @@ class Widths(NamedTuple):
 def default_widths() -> Widths:
     """Lanes that fit the cache of a core, or that fill an accelerator."""
     if jax.default_backend() == "cpu":
-        return Widths((2048, 256, 64), 1 << 16, os.cpu_count() or 1)
+        return Widths((2048, 128), 1 << 16, os.cpu_count() or 1)
     kernel = "triton" if jax.default_backend() == "gpu" else ""
     return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
 

@@ -7,7 +7,6 @@ import sys
 import time
 
 import numpy as np
-import pytest
 
 from fkpinn.labels import Labels
 
@@ -23,21 +22,11 @@ def start(out, wait=True):
     return process
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    out = tmp_path_factory.mktemp("whole") / "labels.npz"
-    start(out)
-    return Labels.load(out)
-
-
-@pytest.mark.xdist_group("resume")
-@pytest.mark.parametrize("moment", ["before", 0.05, 0.7])
-def test_killed_and_started_again(tmp_path, undisturbed, moment):
-    """Killed before anything is stored, and some time after the first work was."""
-    out = tmp_path / "labels.npz"
-    partial = tmp_path / "labels.npz.partial"
+def kill(out, moment):
+    """Start, and kill some seconds after the first work was stored, or before that."""
+    partial = out.with_name(f"{out.name}.partial")
     process = start(out, wait=False)
-    if moment == "before":
+    if moment is None:
         time.sleep(1.5)
     else:
         limit = time.monotonic() + 120
@@ -46,11 +35,19 @@ def test_killed_and_started_again(tmp_path, undisturbed, moment):
         time.sleep(moment)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    had_work = partial.exists()
-    assert had_work == (moment != "before") or out.exists()
-    start(out)
-    again = Labels.load(out)
-    for name in ("points", "value", "stderr", "skew", "unfinished"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(undisturbed, name))
-    assert again.provenance["path_steps"] == undisturbed.provenance["path_steps"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["labels.npz"]
+    assert partial.exists() == (moment is not None) or out.exists()
+
+
+def test_killed_and_started_again(tmp_path):
+    start(tmp_path / "whole" / "labels.npz")
+    undisturbed = Labels.load(tmp_path / "whole" / "labels.npz")
+    for moment in (None, 0.05, 0.7):
+        out = tmp_path / str(moment) / "labels.npz"
+        out.parent.mkdir()
+        kill(out, moment)
+        start(out)
+        again = Labels.load(out)
+        for name in ("points", "value", "stderr", "skew", "unfinished"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(undisturbed, name))
+        assert again.provenance["path_steps"] == undisturbed.provenance["path_steps"]
+        assert [p.name for p in out.parent.iterdir()] == ["labels.npz"]

@@ -26,7 +26,7 @@ def walk(problem, spheres, points, n_paths, seed, max_steps=100_000):
     spheres.check(problem)
     total = len(points) * n_paths
     plan = Plan(problem, spheres, points, n_paths, 0.0, max_steps, seed)
-    [ended] = run_batches(plan, [(0, total)], Widths((4096, 256), total, 1))
+    [ended] = run_batches(plan, [(0, total)], Widths((2048,), total, 1))
     shaped = lambda a: a.reshape(len(points), n_paths)
     return Paths(shaped(ended.payoff), shaped(ended.steps), ~shaped(ended.late))
 
@@ -68,7 +68,7 @@ def test_catalogue_problems(name, n, k):
 
 
 @pytest.mark.parametrize("forced", [False, True], ids=["harmonic", "forced"])
-@pytest.mark.parametrize("dim", [1, 2, 3, 10])
+@pytest.mark.parametrize("dim", [1, 2, 3, pytest.param(10, marks=pytest.mark.slow)])
 def test_screened_problems(dim, forced):
     sigma, c = 0.8, 4.0
     # the exponential solves the equation without a source if c = sigma^2 |k|^2 / 2
