@@ -308,10 +308,14 @@ def _check(
         raise ValueError(f"`dt` must be positive and finite; got {dt!r}.")
     if not t_max > 0:
         raise ValueError(f"`t_max` must be positive; got {t_max!r}.")
-    ends = any(isinstance(c, (Dirichlet, Robin)) for c in problem.conditions())
-    fades = not problem.reaction.is_zero
-    if not (ends or fades or problem.timed or np.isfinite(t_max)):
+    if not (paths_end(problem) or np.isfinite(t_max)):
         raise ValueError(
             "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths "
             "never end. Pass a finite `t_max` with `throw=False`."
         )
+
+
+def paths_end(problem: Problem) -> bool:
+    """Whether paths come to an end: at a wall, at the horizon, or by their discount."""
+    walls = any(isinstance(c, (Dirichlet, Robin)) for c in problem.conditions())
+    return walls or problem.timed or not problem.reaction.is_zero

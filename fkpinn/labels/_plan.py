@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._progress import AbstractProgress, SilentProgress
-from ..problem import Dirichlet, Problem, Robin
+from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import Plan, default_widths, run_batches
-from ._estimate import estimate_labels
+from ._estimate import estimate_labels, paths_end
 from ._scheme import Choice, choose_scheme
 
 _POINTS = 32  # where the pilot starts its paths
@@ -127,8 +127,7 @@ def _check(problem: Problem, seconds: float, n_points: int) -> None:
         raise ValueError(f"`seconds` must be positive and finite; got {seconds!r}.")
     if n_points < 1:
         raise ValueError(f"`n_points` must be at least 1; got {n_points!r}.")
-    ends = any(isinstance(c, (Dirichlet, Robin)) for c in problem.conditions())
-    if not (ends or problem.timed or not problem.reaction.is_zero):
+    if not paths_end(problem):
         raise ValueError(
             "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
             "end and there is no length to plan for. Call `estimate_labels` with a finite `t_max` "

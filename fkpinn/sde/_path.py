@@ -1,6 +1,5 @@
 """Paths that move in time steps: move, collect, reflect, stop."""
 
-import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -12,11 +11,9 @@ from jaxtyping import Array, Int32, UInt32
 from .._types import Scalar
 from ..problem import Problem
 from ._exit import AbstractExit, absorbing, spread_across
-from ._lane import AbstractWalk, Lane, Need, Numbers, absorbed_value
+from ._lane import FORGOTTEN, AbstractWalk, Lane, Need, Numbers, absorbed_value
 from ._reflect import collect_flux, meet_walls
 from ._stepper import AbstractStepper, kick
-
-_FORGOTTEN = math.log(1e-7)  # a path with a smaller discount adds nothing any more
 
 
 class Scheme(AbstractWalk):
@@ -86,7 +83,7 @@ class Scheme(AbstractWalk):
         if problem.terminal is not None:
             value = jnp.where(cut, problem.terminal(problem.space(z)), value)
         if lane.log_discount is not None:
-            value = jnp.where(lane.log_discount < _FORGOTTEN, 0.0, value)
+            value = jnp.where(lane.log_discount < FORGOTTEN, 0.0, value)
         # a path that got lost has no payoff, even where all data are constant
         return jnp.where(jnp.all(jnp.isfinite(lane.x)), payoff + discount * value, jnp.nan)
 
@@ -137,7 +134,7 @@ def _step(problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform)
         late = running & (step >= lane.n_steps)
         moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late
     if log_discount is not None:
-        running = running & ~(log_discount < _FORGOTTEN)
+        running = running & ~(log_discount < FORGOTTEN)
     return lane.then(moved._replace(running=running.astype(jnp.int32)))
 
 

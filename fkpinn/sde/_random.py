@@ -38,12 +38,6 @@ class Stream(NamedTuple):
     path: Word
 
 
-def stream(seed: int, point: Word, path: Word) -> Stream:
-    """The stream of one path; seeds of up to 64 bits are told apart."""
-    low, high = seed_words(seed)
-    return Stream((jnp.asarray(low), jnp.asarray(high)), point, path)
-
-
 def seed_words(seed: int) -> tuple[np.uint32, np.uint32]:
     """A seed as two words, or an error that says what came."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:

@@ -15,10 +15,9 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar, Vector
 from ..problem import Dirichlet, Problem
-from ._lane import AbstractWalk, Lane, Need, Numbers, absorbed_value
+from ._lane import FORGOTTEN, AbstractWalk, Lane, Need, Numbers, absorbed_value
 
 _LAYER = 2.0  # width, in shells, of the layer that a walk leaves at its end
-_FORGOTTEN = math.log(1e-7)  # a path with a smaller discount adds nothing any more
 _TERMS = 18  # of the series of `screening`, exact to rounding up to 1 (1 / 18! is 2e-16)
 
 
@@ -164,7 +163,7 @@ def _step(problem: Problem, lane: Lane, noise: Vector, uniform: tuple, shell: fl
     step = lane.step + np.uint32(1)
     running = (moved.running > 0) & jnp.all(jnp.isfinite(moved.x))
     if lane.log_discount is not None:
-        running = running & ~(moved.log_discount < _FORGOTTEN)
+        running = running & ~(moved.log_discount < FORGOTTEN)
     if lane.n_steps is not None:
         late = running & (step >= lane.n_steps)
         moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late

@@ -88,11 +88,8 @@ def run_batches(
 
 def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
     """Compile what a batch of that many paths needs, without running a path."""
-    queue, run, code = (
-        _queue(plan, 0, count),
-        _runner(plan, widths),
-        _shared(_how(plan, widths)).func,
-    )
+    queue, run = _queue(plan, 0, count), _runner(plan, widths)
+    code = _shared(_how(plan, widths)).func
     for width in _lanes(widths, count):
         key = code, width, _room(count), plan.points.shape, plan.points.dtype, plan.n_steps is None
         if key not in _ready:
@@ -258,7 +255,8 @@ def _runner(plan: Plan, widths: Widths) -> Callable[[_Queue, _State, Array], _St
             try:
                 return run(queue, state, rounds)
             except (NotImplementedError, ValueError, TypeError, RuntimeError) as error:
-                # a coefficient with arrays or operations that kernels do not know: plain loops
+                # Pallas raises these for arrays or operations that kernels do not know. Plain loops
+                # know all; an error of the problem's own comes up again there.
                 _refused[run.func] = str(error)
         return plain(queue, state, rounds)
 
