@@ -92,7 +92,8 @@ def estimate_labels(
     if isinstance(walk, Spheres):
         n_steps = _MOST_SPHERES
     plan = Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control)
-    widths, progress = widths or default_widths(), progress or SilentProgress()
+    widths = widths or default_widths(len(points) * n_paths)
+    progress = progress or SilentProgress()
     clock = [time.perf_counter()]
     store, partial = _files(store)
     who = {} if store is None else identity(plan, chosen.name, every=every, bias=bias)

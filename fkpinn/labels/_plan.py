@@ -257,7 +257,7 @@ class _Pilot:
         began, half = time.perf_counter(), _SMALL * _POINTS // 2
         most = None if self.problem.timed else _MOST_STEPS
         plan = Plan(self.problem, self.chosen.walk, self.points, _SMALL, dt, most, self.seed)
-        widths = default_widths()  # batches of the size that `run` has, to share what is compiled
+        widths = default_widths(2 * half)  # as `run` has, to share what is compiled
         batches = [(0, half), (half, half)] if widths.threads == 2 else [(0, 2 * half)]
         ended = list(run_batches(plan, batches, widths))
         steps = np.concatenate([e.steps for e in ended]).astype(float)

@@ -56,10 +56,12 @@ class Widths(NamedTuple):
     looks: int = 8
 
 
-def default_widths() -> Widths:
-    """Lanes that fit the cache of a core, or that fill an accelerator."""
+def default_widths(paths: int = 1 << 16) -> Widths:
+    """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths."""
     if jax.default_backend() == "cpu":
-        return Widths((2048, 128), 1 << 16, os.cpu_count() or 1)
+        threads = os.cpu_count() or 1
+        # few paths in many lanes leave most lanes idle while the last paths run
+        return Widths((2048 if paths > (1 << 13) * threads else 512, 128), 1 << 16, threads)
     kernel = "triton" if jax.default_backend() == "gpu" else ""
     return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
 
