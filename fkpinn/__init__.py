@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fkpinn._solve import Settings as Settings
     from fkpinn._solve import Solution as Solution
+    from fkpinn._solve import load as load
     from fkpinn._solve import solve as solve
     from fkpinn.domain import AbstractDomain as AbstractDomain
     from fkpinn.domain import Ball as Ball
@@ -75,7 +77,9 @@ _EXPORTS: dict[str, str] = {
     "plan_labels": "fkpinn.labels",
     "Errors": "fkpinn.evaluate",
     "errors": "fkpinn.evaluate",
+    "Settings": "fkpinn._solve",
     "Solution": "fkpinn._solve",
+    "load": "fkpinn._solve",
     "solve": "fkpinn._solve",
 }
 

@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[1] / "fkpinn"
 LAYERS = {
     "_types": (0, -1),
     "_records": (0, -1),
+    "_files": (0, -1),
+    "_field": (1, 0),
     "_progress": (0, -1),
     "domain": (1, 0),
     "problem": (2, 1),

@@ -1,13 +1,14 @@
 """`fkpinn solve`: one problem, one run folder."""
 
 import dataclasses
+import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from fkpinn.cli._json import print_json, stdout_reserved
-from fkpinn.cli._problem_argument import ProblemArgument, find_problem
+from fkpinn.cli._problem_argument import find_problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,12 +18,20 @@ class Solve:
     Example: `fkpinn solve met --preset quick --out runs/demo`
     """
 
-    problem: ProblemArgument
+    problem: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="P")] = None
     """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
-    method: Literal["fk-pinn", "pinn"] = "fk-pinn"
-    """With Feynman-Kac labels, or by residual and boundary alone."""
+    method: Literal["fk-pinn", "pinn", "fk-pinn-adam", "fk-pinn-nncg", "pinn-engd", "pinn-nncg"] = (
+        "fk-pinn"
+    )
+    """fk-pinn: with Feynman-Kac labels, by natural gradient (as the paper, with Adam and L-BFGS, in
+    the preset `paper`). pinn: residual and boundary alone, by Adam and L-BFGS. Others name their
+    optimizer; nncg comes after Adam and L-BFGS."""
     preset: Literal["quick", "best", "paper"] = "quick"
-    """How much work: a first look, our best, or the paper's sizes."""
+    """How much work: minutes on two cores, our best, or the paper's setting to the letter."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = ()
+    """Settings to change, such as `n_paths=500`."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Go on with this run folder after a crash, instead of starting a run."""
     seed: int = 0
     """Fixes everything random."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -35,21 +44,13 @@ class Solve:
     def run(self) -> None:
         """Solve, then print the errors and where the files lie."""
         with stdout_reserved(self.json):
-            problem = find_problem(self.problem)
-
-            from fkpinn._solve import run
+            if (self.problem is None) == (self.resume is None):
+                raise ValueError("`fkpinn solve` needs a problem, or `--resume DIR`, and not both.")
             from fkpinn.cli._progress import terminal_progress
 
             progress = terminal_progress()
             try:
-                result = run(
-                    problem,
-                    method=self.method,
-                    preset=self.preset,
-                    seed=self.seed,
-                    out=self.out or self._default_out(),
-                    progress=progress,
-                )
+                result = self._result(progress)
             finally:
                 progress.finish()
         if self.json:
@@ -59,6 +60,44 @@ class Solve:
 
             print_result(result)
 
+    def _result(self, progress) -> dict[str, Any]:
+        if self.resume is not None:
+            from fkpinn._solve import resume
+
+            return resume(self.resume, progress=progress, find=find_problem)
+        assert self.problem is not None
+        problem = find_problem(self.problem)
+
+        from fkpinn._solve import run
+
+        return run(
+            problem,
+            method=self.method,
+            preset=self.preset,
+            settings=_changed(self.preset, self.set) if self.set else None,
+            seed=self.seed,
+            out=self.out or self._default_out(),
+            source=self.problem,
+            progress=progress,
+        )
+
     def _default_out(self) -> Path:
+        assert self.problem is not None
         stem = Path(self.problem).stem
         return Path("runs") / f"{stem}-{self.method}-{self.preset}-{self.seed}"
+
+
+def _changed(preset: str, changes: tuple[str, ...]):
+    """The settings of a preset with `KEY=VALUE` changes, values as in TOML."""
+    from fkpinn._solve import PRESETS, settings_from
+
+    values = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        try:
+            values[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key] = text  # a plain word
+        if not equals:
+            raise ValueError(f"`--set` takes KEY=VALUE; got {change!r}.")
+    return settings_from(values, PRESETS[preset])

@@ -12,6 +12,7 @@ from ._box import Interval as Interval
 from ._csg import Difference as Difference
 from ._csg import Intersection as Intersection
 from ._csg import Union as Union
+from ._factor import inverse_shares as inverse_shares
 from ._halfspace import HalfSpace as HalfSpace
 from ._polygon import Polygon as Polygon
 from ._polygon import RegularPolygon as RegularPolygon

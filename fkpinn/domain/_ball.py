@@ -78,6 +78,12 @@ class Ball(AbstractDomain):
         """Distance to the sphere."""
         return jnp.abs(self.signed_distance(x))[None]
 
+    def side_factor(self, x: Point, parts: frozenset[str], outside: bool) -> Scalar:
+        """A parabola inside, the distance outside."""
+        if outside:
+            return self.signed_distance(x)
+        return (self.radius - jnp.sum((x - like(x, self.center)) ** 2) / self.radius) / 2.0
+
     def bounding_box(self) -> Window:
         """The circumscribed cube."""
         center = np.asarray(self.center)

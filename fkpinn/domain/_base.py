@@ -78,6 +78,13 @@ class AbstractDomain(eqx.Module):
         """Distance from `x` to each boundary part; never an overestimate."""
 
     @abc.abstractmethod
+    def side_factor(self, x: Point, parts: frozenset[str], outside: bool) -> Scalar:
+        """`factor` inside or outside the set; names that are not its own are left aside.
+
+        With all parts named it changes sign at the boundary.
+        """
+
+    @abc.abstractmethod
     def bounding_box(self) -> Window:
         """Lower and upper corner of an axis-aligned box that contains the set."""
 
@@ -128,6 +135,24 @@ class AbstractDomain(eqx.Module):
     def part_at(self, x: Point) -> Int[Array, ""]:
         """Index in `parts` of the boundary part nearest to `x`."""
         return jnp.argmin(self.part_distance(x))
+
+    def factor(self, x: Point, parts: tuple[str, ...] | frozenset[str]) -> Scalar:
+        """Smooth and positive in the set, zero on the named parts and only there.
+
+        Next to a named part, and away from corners, it is the distance to first order. Its
+        second derivatives are finite in the open set and grow towards corners of the boundary.
+
+        Args:
+            x: a point of the set or of its boundary.
+            parts: names of boundary parts, at least one.
+        """
+        unknown = [part for part in parts if part not in self.parts]
+        if unknown or not parts:
+            raise ValueError(
+                f"`parts` must name boundary parts of the domain, which are {self.parts}; got "
+                f"{tuple(parts)}."
+            )
+        return self.side_factor(x, frozenset(parts), False)
 
     def is_bounded(self) -> bool:
         """Whether the bounding box is finite."""

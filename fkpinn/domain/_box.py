@@ -24,6 +24,7 @@ from ._base import (
     safe_sqrt,
     unit,
 )
+from ._factor import both, either, require_all
 
 
 class Box(AbstractDomain):
@@ -107,6 +108,15 @@ class Box(AbstractDomain):
         low = safe_sqrt((x - like(x, self.lower)) ** 2 + across)
         high = safe_sqrt((x - like(x, self.upper)) ** 2 + across)
         return grouped_min(jnp.stack([low, high], axis=1).reshape(-1), self.face_parts)
+
+    def side_factor(self, x: Point, parts: frozenset[str], outside: bool) -> Scalar:
+        """Distances to the planes of the named faces, combined."""
+        faces = jnp.stack([x - like(x, self.lower), like(x, self.upper) - x], axis=1).reshape(-1)
+        if outside:
+            require_all(self.parts, parts)
+            return either(-faces)
+        named = [k for k, part in enumerate(self.face_parts) if self.parts[part] in parts]
+        return both(faces[np.array(named)])
 
     def bounding_box(self) -> Window:
         """The box itself."""

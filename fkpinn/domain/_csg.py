@@ -22,6 +22,7 @@ from ._base import (
     like,
     pick,
 )
+from ._factor import both, either, require_all
 
 _LOG2_POINTS = 20  # low-discrepancy points behind a volume that has no formula
 _NEWTON_STEPS = 8  # to the corner where two boundaries meet; convergence is quadratic
@@ -111,6 +112,19 @@ class _AbstractPair(AbstractDomain):
             for name, distance in zip(child.parts, child.part_distance(x), strict=True):
                 distances[name].append(distance)
         return jnp.stack([jnp.min(jnp.stack(d)) for d in distances.values()])
+
+    def side_factor(self, x: Point, parts: frozenset[str], outside: bool) -> Scalar:
+        """Those of the two sets combined; a set without a named part is left out."""
+        a, b, sign = self._flips()
+        is_union = (sign < 0) != outside
+        if is_union:
+            require_all(self.parts, parts)
+        factors = [
+            child.side_factor(x, parts, (flip > 0) == is_union)
+            for child, flip in ((self.first, a), (self.second, b))
+            if parts.intersection(child.parts)
+        ]
+        return (either if is_union else both)(jnp.stack(factors))
 
     def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
         """A point of either boundary, kept where it bounds the combination."""

@@ -78,6 +78,10 @@ class HalfSpace(AbstractDomain):
         """Distance to the plane."""
         return jnp.abs(self.signed_distance(x))[None]
 
+    def side_factor(self, x: Point, parts: frozenset[str], outside: bool) -> Scalar:
+        """The distance to the plane."""
+        return self.signed_distance(x) if outside else -self.signed_distance(x)
+
     def bounding_box(self) -> Window:
         """Infinite, except across the plane when that is aligned with an axis."""
         lower, upper = np.full(self.dim, -np.inf), np.full(self.dim, np.inf)

@@ -28,6 +28,7 @@ from ._base import (
     safe_sqrt,
     unit,
 )
+from ._polygon_factor import polygon_factor
 
 
 class Polygon(AbstractDomain):
@@ -135,6 +136,11 @@ class Polygon(AbstractDomain):
         t = jnp.clip(jnp.sum((x[None] - start) * along, 1) / jnp.sum(along**2, 1), 0.0, 1.0)
         away = x[None] - (start + t[:, None] * along)
         return grouped_min(safe_sqrt(jnp.sum(away**2, axis=1)), self.edge_parts)
+
+    def side_factor(self, x: Point, parts: frozenset[str], outside: bool) -> Scalar:
+        """Combined from the edges; see `polygon_factor`."""
+        named = np.array([self.parts[part] in parts for part in self.edge_parts])
+        return polygon_factor(x, np.asarray(self.vertices), named, outside)
 
     def bounding_box(self) -> Window:
         """Smallest axis-aligned box."""

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._files import pack, parse, unpack
 from .._records import write_bytes
 from ..problem import Problem
 from ..reference import fem_reference
-from ._files import pack, parse, unpack
 
 
 class Labels(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._files import pack, parse, unpack
 from .._records import write_bytes
 from ..reference import fingerprint
 from ..sde import Plan
-from ._files import pack, parse, unpack
 from ._moments import Moments
 
 _INTERVAL = 1.0  # seconds between writes, at least

@@ -1,8 +1,15 @@
-"""Loss terms and their sum."""
+"""Loss terms, how they are weighed, and where their points go."""
 
+from ._adaptive import Adaptive as Adaptive
 from ._terms import AbstractTerm as AbstractTerm
 from ._terms import BoundaryTerm as BoundaryTerm
 from ._terms import LabelTerm as LabelTerm
 from ._terms import Loss as Loss
 from ._terms import ResidualTerm as ResidualTerm
 from ._terms import TerminalTerm as TerminalTerm
+from ._terms import cast as cast
+from ._terms import natural_scale as natural_scale
+from ._weights import AbstractWeighting as AbstractWeighting
+from ._weights import Annealed as Annealed
+from ._weights import Fixed as Fixed
+from ._weights import Uncertainty as Uncertainty

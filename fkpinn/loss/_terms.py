@@ -1,40 +1,91 @@
 """The terms of the loss, each a mean of squares divided by a natural scale."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._types import Scalar, ScalarField
+from .._types import Points, Scalar, ScalarField, SpaceTimePoint
 from ..labels import Labels
 from ..problem import Problem, boundary_residual, residual
-from ..sampling import BoundaryPoints
+from ..sampling import BoundaryPoints, sample_boundary, sample_interior, sample_terminal
+from ._adaptive import Adaptive
+from ._rows import each, mean_square
 
 
 class AbstractTerm(eqx.Module):
     """A part of the loss: what the network gets wrong at some points."""
 
     @abc.abstractmethod
+    def rows(self) -> Any:
+        """Arrays whose leading axis counts the points of the term."""
+
+    @abc.abstractmethod
+    def at(self, u: ScalarField, row: Any) -> Scalar:
+        """Signed violation at one point, in units of the term's scale."""
+
+    @abc.abstractmethod
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "AbstractTerm":
+        """The same term at fresh points, that many times as many."""
+
     def defects(self, u: ScalarField) -> Float[Array, " n"]:
-        """Signed violations, in units of the term's scale."""
+        """Violations at all points."""
+        return each(lambda v, row: self.at(v, row), u, self.rows())
 
     def __call__(self, u: ScalarField) -> Scalar:
         """Mean square of the violations."""
-        return jnp.mean(self.defects(u) ** 2)
+        return mean_square(lambda v, row: self.at(v, row), u, self.rows())
 
 
 class ResidualTerm(AbstractTerm):
-    """Residual of the equation at interior points."""
+    """Residual of the equation at interior points.
+
+    Equation: [eq:pinn-loss](../theory/equations.md).
+
+    Args:
+        problem: the boundary value problem.
+        points: where, one point a row.
+        size: typical size of the solution; residuals are divided by what the terms of the
+            equation come to for it. Without it they are left as they are.
+        adaptive: where fresh points go; uniform if not given.
+    """
 
     problem: Problem
-    points: Float[Array, "n z"]
-    scale: Float[Array, " n"]
+    points: Points
+    size: float | None = eqx.field(static=True, default=None)
+    adaptive: Adaptive | None = None
 
-    def defects(self, u: ScalarField) -> Float[Array, " n"]:
-        """Residuals."""
-        return jax.vmap(lambda z: residual(self.problem, u, z))(self.points) / self.scale
+    def rows(self) -> Points:
+        """The points."""
+        return self.points
+
+    def at(self, u: ScalarField, row: SpaceTimePoint) -> Scalar:
+        """The residual."""
+        found = residual(self.problem, u, row)
+        return found if self.size is None else found / natural_scale(self.problem, row, self.size)
+
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "ResidualTerm":
+        """Fresh points, uniform or where the residual is large."""
+        n, dtype = times * len(self.points), self.points.dtype
+        if self.adaptive is None:
+            points = sample_interior(self.problem, n, dtype=dtype, key=key)
+        else:
+            points = self.adaptive.draw(self.problem, u, self.at, n, dtype, key=key)
+        return eqx.tree_at(lambda term: term.points, self, points)
+
+
+def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:
+    """What the terms of the equation come to at a point, for a solution of the given size."""
+    lower, upper = problem.domain.bounding_box()
+    reach = 0.5 * float((upper - lower).min())
+    second = 0.5 * jnp.sum(problem.sigma(z) ** 2) / reach**2
+    first = jnp.sqrt(jnp.sum(problem.drift(z) ** 2)) / reach
+    zeroth = jnp.abs(problem.reaction(z))
+    return jnp.abs(problem.source(z)) + size * (second + first + zeroth)
 
 
 class BoundaryTerm(AbstractTerm):
@@ -42,60 +93,140 @@ class BoundaryTerm(AbstractTerm):
 
     problem: Problem
     on: BoundaryPoints
-    scale: float = eqx.field(static=True)
+    size: float = eqx.field(static=True, default=1.0)
 
-    def defects(self, u: ScalarField) -> Float[Array, " n"]:
-        """Violations of whichever condition holds at each point."""
+    def rows(self) -> BoundaryPoints:
+        """Points, normals, parts."""
+        return self.on
 
-        def at(z, normal, part):
-            violations = [
-                boundary_residual(self.problem, condition, u, z, normal)
-                for condition in self.problem.conditions()
-            ]
-            return jnp.stack(violations)[part]
+    def at(self, u: ScalarField, row: BoundaryPoints) -> Scalar:
+        """Violation of whichever condition holds there."""
+        violations = [
+            boundary_residual(self.problem, condition, u, row.points, row.normals)
+            for condition in self.problem.conditions()
+        ]
+        return jnp.stack(violations)[row.parts] / self.size
 
-        return jax.vmap(at)(*self.on) / self.scale
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "BoundaryTerm":
+        """Fresh points on the boundary."""
+        del u
+        points = self.on.points
+        on = sample_boundary(self.problem, times * len(points), dtype=points.dtype, key=key)
+        return eqx.tree_at(lambda term: term.on, self, on)
 
 
 class TerminalTerm(AbstractTerm):
     """Distance to the data at the final time of a parabolic problem."""
 
     problem: Problem
-    points: Float[Array, "n z"]
-    scale: float = eqx.field(static=True)
+    points: Points
+    size: float = eqx.field(static=True, default=1.0)
 
-    def defects(self, u: ScalarField) -> Float[Array, " n"]:
-        """Differences at the final time."""
+    def rows(self) -> Points:
+        """The points."""
+        return self.points
+
+    def at(self, u: ScalarField, row: SpaceTimePoint) -> Scalar:
+        """Difference at the final time."""
         data = self.problem.terminal
         assert data is not None
-        return jax.vmap(lambda z: u(z) - data(z[1:]))(self.points) / self.scale
+        return (u(row) - data(row[1:])) / self.size
+
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "TerminalTerm":
+        """Fresh points at the final time."""
+        del u
+        n, dtype = times * len(self.points), self.points.dtype
+        points = sample_terminal(self.problem, n, dtype=dtype, key=key)
+        return eqx.tree_at(lambda term: term.points, self, points)
 
 
 class LabelTerm(AbstractTerm):
-    """Distance to the labels.
+    r"""Distance to the labels.
 
     Equation: [eq:fk-loss](../theory/equations.md).
+
+    Args:
+        points: where the labels are.
+        value: the labels.
+        weight: one a label, of mean one.
+        size: typical size of the solution.
+        batch: labels used at a time, fresh ones at every redraw; all of them if not given.
     """
 
-    labels: Labels
-    scale: float = eqx.field(static=True)
+    points: Points
+    value: Float[Array, " n"]
+    weight: Float[Array, " n"]
+    chosen: Array | None = None
+    size: float = eqx.field(static=True, default=1.0)
+    batch: int | None = eqx.field(static=True, default=None)
 
-    def defects(self, u: ScalarField) -> Float[Array, " n"]:
-        """Differences at the labeled points."""
-        return (jax.vmap(u)(self.labels.points) - self.labels.value) / self.scale
+    @classmethod
+    def of(
+        cls,
+        labels: Labels,
+        *,
+        size: float = 1.0,
+        by_error: bool = False,
+        batch: int | None = None,
+        dtype=None,
+    ) -> "LabelTerm":
+        r"""The term of labels; with `by_error` each weighs $1/(\text{stderr}^2+\text{bias}^2)$.
+
+        Errors below a hundredth of the typical one count as that, so that labels next to the
+        boundary, whose noise vanishes, do not outweigh all others.
+        """
+        if batch is not None and not 1 <= batch <= len(labels.value):
+            raise ValueError(
+                f"`batch` must be between 1 and the number of labels, {len(labels.value)}; got "
+                f"{batch}."
+            )
+        dtype = jnp.dtype(dtype or labels.value.dtype)
+        weight = jnp.ones(len(labels.value), dtype)
+        if by_error:
+            error = labels.error().astype(dtype)
+            typical = jnp.sqrt(jnp.mean(error**2))
+            if float(typical) > 0:
+                weight = 1.0 / jnp.maximum(error, 0.1 * typical) ** 2
+                weight = weight / jnp.mean(weight)
+        points, value = labels.points.astype(dtype), labels.value.astype(dtype)
+        chosen = None if batch is None else jnp.arange(batch)
+        return cls(points, value, weight, chosen, size, batch)
+
+    def rows(self) -> tuple[Array, Array, Array]:
+        """Points, labels, weights."""
+        rows = self.points, self.value, self.weight
+        return rows if self.chosen is None else tuple(a[self.chosen] for a in rows)  # pyright: ignore[reportReturnType]
+
+    def at(self, u: ScalarField, row: tuple[Array, Array, Array]) -> Scalar:
+        """Difference to the label."""
+        z, value, weight = row
+        return jnp.sqrt(weight) * (u(z) - value) / self.size
+
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "LabelTerm":
+        """Another batch of the labels, of the same size."""
+        del u, times
+        if self.batch is None:
+            return self
+        chosen = jr.choice(key, len(self.value), (self.batch,), replace=False)
+        return eqx.tree_at(lambda term: term.chosen, self, chosen)
 
 
 class Loss(eqx.Module):
-    """A weighted sum of named terms.
-
-    Equation: [eq:fk-pinn-loss](../theory/equations.md).
-    """
+    """Named terms."""
 
     terms: dict[str, AbstractTerm]
-    weights: dict[str, float]
 
-    def __call__(self, u: ScalarField) -> tuple[Scalar, dict[str, Scalar]]:
-        """The sum, and the value of each term before weighting."""
-        values = {name: term(u) for name, term in self.terms.items()}
-        total = jnp.sum(jnp.stack([self.weights[name] * v for name, v in values.items()]))
-        return total, values
+    def values(self, u: ScalarField) -> dict[str, Scalar]:
+        """Mean square of each term."""
+        return {name: term(u) for name, term in self.terms.items()}
+
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "Loss":
+        """The same terms at fresh points, that many times as many."""
+        keys = jr.split(key, len(self.terms))
+        drawn = zip(self.terms.items(), keys, strict=True)
+        return Loss({name: term.redrawn(u, k, times) for (name, term), k in drawn})
+
+
+def cast(tree: Any, dtype) -> Any:
+    """The same with every real array in the given precision."""
+    return jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, tree)

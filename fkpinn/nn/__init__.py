@@ -1,3 +1,4 @@
 """Networks."""
 
+from ._hard import HardDirichlet as HardDirichlet
 from ._mlp import MLP as MLP

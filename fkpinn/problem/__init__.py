@@ -12,14 +12,11 @@ from ._catalogue import muller_brown_committor as muller_brown_committor
 from ._coefficient import Coefficient as Coefficient
 from ._manufactured import as_field as as_field
 from ._manufactured import manufactured as manufactured
-from ._operator import Jet as Jet
 from ._operator import boundary_residual as boundary_residual
 from ._operator import generator as generator
-from ._operator import generator_of_jet as generator_of_jet
-from ._operator import jet as jet
 from ._operator import residual as residual
 from ._operator import residual_by_hessian as residual_by_hessian
-from ._operator import residual_of_jet as residual_of_jet
+from ._operator import sampled_residual as sampled_residual
 from ._problem import Problem as Problem
 from ._recipes import backward_kolmogorov as backward_kolmogorov
 from ._recipes import committor as committor

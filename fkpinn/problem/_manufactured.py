@@ -57,8 +57,7 @@ def manufactured(
     bare = Problem(domain, **given, boundary=0.0, terminal=terminal, check=False)
 
     def source_at(z):
-        rate = jax.grad(u)(z)[0] if timed else 0.0
-        return bare.reaction(z) * u(z) - generator(bare, u, z) - rate
+        return bare.reaction(z) * u(z) - generator(bare, u, z)
 
     def slope_at(z):
         return jnp.dot(bare.space(jax.grad(u)(z)), domain.normal(bare.space(z)))

@@ -1,56 +1,46 @@
 """The differential operator and the residual at one point."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._field import Directions, Taylor, Weights, taylor
 from .._types import Scalar, ScalarField, SpaceTimePoint, Vector
 from ._boundary import AbstractCondition
 from ._problem import Problem
 
 
-class Jet(NamedTuple):
-    r"""Value, gradient in space, time derivative and $\mathrm{tr}(\sigma\sigma^\top D^2u)$."""
+def directions_of(problem: Problem, z: SpaceTimePoint) -> tuple[Directions, Weights]:
+    """Directions and weights whose derivatives make the generator at `z`.
 
-    value: Scalar
-    gradient: Vector
-    rate: Scalar
-    curvature: Scalar
+    Where the diffusion is a number or a diagonal these are the axes. Otherwise they are the
+    columns of the diffusion, and last the drift (with time, where there is any).
+    """
+    sigma = problem.diffusion(z)
+    if sigma.ndim < 2:
+        weights = jnp.broadcast_to(sigma**2, (problem.dim,))
+        if problem.timed:
+            weights = jnp.pad(weights, (1, 0))
+        return jnp.eye(problem.n_coords, dtype=z.dtype), weights
+    return _with_drift(problem, sigma.T, z), jnp.ones(sigma.shape[1] + 1, z.dtype).at[-1].set(0.0)
 
 
-def jet(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Jet:
-    """What the operator needs to know of `u` at one point."""
-    slope, hessian_times = jax.linearize(jax.grad(u), z)
-    columns = problem.sigma(z).T
-    if problem.timed:
-        columns = jnp.pad(columns, ((0, 0), (1, 0)))
-    curvature = jnp.sum(jax.vmap(lambda c: jnp.dot(c, hessian_times(c)))(columns))
-    rate = slope[0] if problem.timed else jnp.zeros_like(curvature)
-    return Jet(u(z), problem.space(slope), rate, curvature)
+def first_order(problem: Problem, at: Taylor, z: SpaceTimePoint) -> Scalar:
+    r"""$[\partial_t u +]\ b\cdot\nabla u$, from derivatives along `directions_of`."""
+    if problem.diffusion(z).ndim == 2:
+        return at.slopes[-1]
+    slope = jnp.dot(problem.drift(z), problem.space(at.slopes))
+    return slope + at.slopes[0] if problem.timed else slope
 
 
 def generator(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
-    r"""$\mathcal{L}u = \tfrac12\mathrm{tr}(\sigma\sigma^\top D^2u) + b\cdot\nabla u$ at one point.
+    r"""$[\partial_t u +]\ \tfrac12\mathrm{tr}(\sigma\sigma^\top D^2u) + b\cdot\nabla u$ at a point.
 
     Equation: [eq:diffusion-generator-appendix](../theory/equations.md).
     """
-    return generator_of_jet(problem, jet(problem, u, z), z)
-
-
-def generator_of_jet(problem: Problem, at: Jet, z: SpaceTimePoint) -> Scalar:
-    """The generator, from derivatives that are already known."""
-    return 0.5 * at.curvature + jnp.dot(problem.drift(z), at.gradient)
-
-
-def residual_of_jet(problem: Problem, at: Jet, z: SpaceTimePoint) -> Scalar:
-    """The residual, from derivatives that are already known."""
-    return (
-        at.rate
-        + generator_of_jet(problem, at, z)
-        - problem.reaction(z) * at.value
-        + problem.source(z)
-    )
+    at = taylor(u, z, *directions_of(problem, z))
+    return 0.5 * at.curvature + first_order(problem, at, z)
 
 
 def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
@@ -64,7 +54,41 @@ def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
         u: a function of one point of the problem (`x`, or time followed by `x`).
         z: the point.
     """
-    return residual_of_jet(problem, jet(problem, u, z), z)
+    at = taylor(u, z, *directions_of(problem, z))
+    slope = first_order(problem, at, z)
+    return slope + 0.5 * at.curvature - problem.reaction(z) * at.value + problem.source(z)
+
+
+def sampled_residual(
+    problem: Problem, u: ScalarField, z: SpaceTimePoint, n_directions: int, *, key: PRNGKeyArray
+) -> Scalar:
+    r"""The residual with the trace estimated along random directions; right on average.
+
+    With signs $v$ of mean zero and variance one, $\mathbb{E}[(\sigma v)^\top D^2u\,(\sigma v)]$ is
+    the trace (Hutchinson). Two independent estimates multiply to an unbiased square.
+
+    Args:
+        problem: the boundary value problem.
+        u: a function of one point of the problem.
+        z: the point.
+        n_directions: how many directions; the work grows with them and not with the dimension.
+        key: random key.
+    """
+    sigma = problem.sigma(z)
+    signs = jr.rademacher(key, (n_directions, sigma.shape[1]), z.dtype)
+    weights = jnp.full(n_directions + 1, 1.0 / n_directions, z.dtype).at[-1].set(0.0)
+    at = taylor(u, z, _with_drift(problem, signs @ sigma.T, z), weights)
+    second = 0.5 * at.curvature
+    return at.slopes[-1] + second - problem.reaction(z) * at.value + problem.source(z)
+
+
+def _with_drift(problem: Problem, rows: Float[Array, "m d"], z: SpaceTimePoint) -> Directions:
+    """Directions in space, and the drift, as directions of a point of the problem."""
+    rows = jnp.concatenate([rows, problem.drift(z)[None]])
+    if not problem.timed:
+        return rows
+    time = jnp.zeros((len(rows), 1), z.dtype).at[-1].set(1.0)
+    return jnp.concatenate([time, rows], axis=1)
 
 
 def residual_by_hessian(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
@@ -85,5 +109,6 @@ def boundary_residual(
     normal: Vector,
 ) -> Scalar:
     """Violation of one boundary condition at one boundary point with outward normal `normal`."""
-    value, slope = jax.value_and_grad(u)(z)
-    return condition.residual(value, jnp.dot(normal, problem.space(slope)), z)
+    direction = jnp.pad(normal, (1, 0)) if problem.timed else normal
+    at = taylor(u, z, direction[None], jnp.zeros(1, z.dtype))
+    return condition.residual(at.value, at.slopes[0], z)

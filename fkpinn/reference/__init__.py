@@ -8,6 +8,7 @@ from ._exact import ExactReference as ExactReference
 from ._fem import fem_reference as fem_reference
 from ._field import FEMReference as FEMReference
 from ._fingerprint import fingerprint as fingerprint
+from ._fingerprint import same_problem as same_problem
 from ._galerkin import GalerkinReference as GalerkinReference
 from ._galerkin import galerkin_reference as galerkin_reference
 from ._stored import catalogue_reference as catalogue_reference

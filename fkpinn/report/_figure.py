@@ -1,5 +1,6 @@
 """Figures from plain arrays."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,25 @@ def draw_slice(
     return _save(figure, path)
 
 
-def draw_curves(path: Path, history: list[dict[str, float]]) -> Path:
-    """Draw the loss and its terms against the step."""
+def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
+    """Draw the loss, its terms and the error against the step, phase by phase."""
     figure, (plot,) = _figure(1)
     steps = [record["step"] for record in history]
     for name in history[0]:
-        if name != "step":
-            emphasis: dict[str, Any] = (
-                {"color": "black", "linewidth": 1.6} if name == "loss" else {"linewidth": 1.1}
-            )
-            plot.semilogy(steps, [record[name] for record in history], label=name, **emphasis)
+        if name in ("step", "phase", "seconds"):
+            continue
+        emphasis: dict[str, Any] = {
+            "loss": {"color": "black", "linewidth": 1.6},
+            "error": {"color": "crimson", "linewidth": 1.6, "linestyle": "--"},
+        }.get(name, {"linewidth": 1.1})
+        label = "relative L2 error" if name == "error" else name
+        # a trained weighting has a logarithm in it, and the loss may be negative
+        values = [record[name] if record[name] > 0 else np.nan for record in history]
+        plot.semilogy(steps, values, label=label, **emphasis)
+    for before, after in itertools.pairwise(history):
+        if before.get("phase") != after.get("phase"):
+            plot.axvline(before["step"], color="gray", linewidth=0.8, linestyle=":")
+            plot.text(before["step"], 1.01, after["phase"], transform=plot.get_xaxis_transform())
     plot.set_xlabel("step")
     plot.set_ylabel("loss and its terms (before weighting)")
     plot.grid(alpha=0.3)

@@ -1,80 +1,273 @@
 """The training loop."""
 
+import contextlib
+import json
+import os
 import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from .._progress import AbstractProgress, SilentProgress
-from ..loss import Loss
+from .._records import write_bytes
+from ..loss import AbstractWeighting, Fixed, Loss, cast
+from ._checkpoint import load_about, load_state, save_state
+from ._objective import AbstractOptimizer, Objective, Parameters, Report, not_stopped, split
 
-_BLOCK = 50  # steps between two reports
+_REPORT = 0.5  # seconds between two reports, about
+_MOST = 1000  # steps in a block
+
+
+class Phase(NamedTuple):
+    """A stretch of training with one optimizer.
+
+    Without a weighting that of the phase before goes on, with what it has learned. `redraw` is
+    the number of steps between fresh points; with 0 they stay. A phase may have `times` as many
+    points as the one before.
+    """
+
+    name: str
+    optimizer: AbstractOptimizer
+    steps: int
+    weighting: AbstractWeighting | None = None
+    redraw: int = 0
+    times: int = 1
 
 
 class Fit(NamedTuple):
-    """A trained network, and the loss and its terms at every report."""
+    """A trained network with its weighting, the record of every report, and why phases ended."""
 
     network: Any
-    history: list[dict[str, float]]
+    weighting: AbstractWeighting
+    history: list[dict[str, Any]]
+    stopped: list[str]
     compile_seconds: float
+
+
+class _State(NamedTuple):
+    parameters: Parameters
+    memory: Any
+    loss: Loss
+    step: Int[Array, ""]
 
 
 def fit(
     network: Any,
     loss: Loss,
+    phases: Sequence[Phase],
     *,
-    optimizer: optax.GradientTransformation,
-    steps: int,
     progress: AbstractProgress | None = None,
+    watch: Callable[[Any], dict[str, float]] | None = None,
+    folder: Path | None = None,
+    interval: float = 20.0,
+    key: PRNGKeyArray,
 ) -> Fit:
-    """Minimize the loss; stop with a message if it is no longer a number.
+    """Minimize the loss, phase by phase.
+
+    A phase ends after its steps, or where its optimizer sees no way on and says why. Where the
+    loss is no longer a number, the last good parameters are taken back and the next phase goes on
+    from there.
 
     Args:
         network: an equinox module, called with one point.
-        loss: terms and weights.
-        optimizer: an optax optimizer.
-        steps: how many steps.
+        loss: the terms.
+        phases: what to do, in order.
         progress: told about losses as the run goes on.
+        watch: numbers worth seeing of a network, its error say; called at reports.
+        folder: checkpoints and `metrics.jsonl` go here. If there is a checkpoint of the same run,
+            training goes on from it, to the same parameters bit for bit.
+        interval: seconds between two checkpoints.
+        key: for fresh points.
     """
-    if steps < 1:
-        raise ValueError(f"`steps` must be at least 1; got {steps}.")
-    progress = progress or SilentProgress()
-    parameters, static = eqx.partition(network, eqx.is_inexact_array)
+    if not phases:
+        raise ValueError("`phases` must not be empty.")
+    for phase in phases:
+        if phase.steps < 1 or phase.redraw < 0:
+            raise ValueError(
+                f"Phase `{phase.name}` must have `steps` of at least 1 and `redraw` of at least 0; "
+                f"got {phase.steps}, {phase.redraw}."
+            )
+    double = any(phase.optimizer.dtype == "float64" for phase in phases)
+    with jax.enable_x64(True) if double else contextlib.nullcontext():
+        run = _Run(phases, progress or SilentProgress(), watch, folder, interval, key)
+        return run.all(network, loss)
+
+
+class _Run:
+    """One call of `fit`."""
+
+    def __init__(self, phases, progress, watch, folder, interval, key):
+        self.phases, self.progress, self.watch = phases, progress, watch
+        self.checkpoint = None if folder is None else Path(folder) / "checkpoints" / "last.npz"
+        self.metrics = None if folder is None else Path(folder) / "metrics.jsonl"
+        self.interval, self.key = interval, key
+        self.history: list[dict[str, Any]] = []
+        self.stopped: list[str] = []
+        self.began = self.saved = time.perf_counter()
+        self.compile_seconds, self.done = 0.0, 0
+
+    def all(self, network: Any, loss: Loss) -> Fit:
+        resumed = self._resumed()
+        weighting: AbstractWeighting = Fixed()
+        total = sum(phase.steps for phase in self.phases)
+        self.progress.start("training", total)
+        for index, phase in enumerate(self.phases):
+            weighting = weighting if phase.weighting is None else phase.weighting
+            dtype = phase.optimizer.dtype or _precision(network)
+            network, weighting, loss = cast((network, weighting, loss), dtype)
+            if resumed is not None and index < resumed["phase"]:
+                self.done += phase.steps
+                continue
+            network, weighting, loss = self._phase(index, network, weighting, loss, resumed)
+            resumed = None
+        return Fit(network, weighting, self.history, self.stopped, self.compile_seconds)
+
+    def _resumed(self) -> dict[str, Any] | None:
+        """What the checkpoint says, if there is one of the same run."""
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return None
+        about = load_about(self.checkpoint)
+        if about.get("plan") != self._plan():
+            raise ValueError(
+                f"`{self.checkpoint}` belongs to another training ({about.get('plan')!r}, now "
+                f"{self._plan()!r}). Use another folder, or delete it."
+            )
+        self.history, self.stopped = about["history"], about["stopped"]
+        return about
+
+    def _plan(self) -> str:
+        return "; ".join(f"{p.name}: {p.optimizer!r} x {p.steps}" for p in self.phases)
+
+    def _phase(self, index: int, network, weighting, loss, resumed):
+        phase, optimizer = self.phases[index], self.phases[index].optimizer
+        if phase.times > 1:
+            loss = loss.redrawn(network, jr.fold_in(self.key, index), phase.times)
+        parameters, static, unravel = split(network, weighting)
+        first = Objective(loss, jnp.zeros((), jnp.int32), static, unravel)
+        state = _State(parameters, optimizer.init(first, parameters), loss, first.step)
+        block, redraw = _compiled(optimizer, static, unravel)
+        begin = time.perf_counter()
+        jax.block_until_ready(block(state, jnp.asarray(0, jnp.int32)))  # no step is taken
+        self.compile_seconds += time.perf_counter() - begin
+        if resumed is not None:
+            assert self.checkpoint is not None
+            state = load_state(self.checkpoint, state)
+        self._rewrite_metrics()
+        good, count, step = state, 1, int(state.step)
+        while step < phase.steps:
+            if phase.redraw and step and step % phase.redraw == 0:
+                fresh = jr.fold_in(jr.fold_in(self.key, index), step)
+                state = state._replace(loss=redraw(state, fresh))
+            upto = min(step + count, phase.steps)
+            if phase.redraw:
+                upto = min(upto, (step // phase.redraw + 1) * phase.redraw)
+            begin = time.perf_counter()
+            state, report = block(state, jnp.asarray(upto - step, jnp.int32))
+            value = float(report.loss)
+            spent = (time.perf_counter() - begin) / (upto - step)
+            step = int(state.step)
+            if not np.isfinite(value):
+                self.stopped.append(_not_a_number(phase, step, good))
+                state = good
+                break
+            # the loss belongs to the parameters before the last step, so they were good
+            good = state if bool(jnp.all(jnp.isfinite(state.parameters))) else good
+            self._report(phase, step, report, lambda s=state: first.network(s.parameters))
+            if int(report.stopped):
+                why = optimizer.reasons[int(report.stopped)]
+                self.stopped.append(f"{phase.name} stopped after {step} steps: {why}.")
+                break
+            count = int(np.clip(_REPORT / max(spent, 1e-9), 1, min(2 * count, _MOST)))
+            self._save(index, state)
+        self.done += phase.steps
+        network, weighting = eqx.combine(unravel(state.parameters), static)
+        return network, weighting, state.loss
+
+    def _report(self, phase: Phase, step: int, report: Report, network: Callable[[], Any]) -> None:
+        loss = float(report.loss)
+        terms = {name: float(value) for name, value in report.terms.items()}
+        record: dict[str, Any] = {"phase": phase.name, "step": self.done + step, "loss": loss}
+        record |= terms
+        seen = {} if self.watch is None else self.watch(network())
+        record |= seen | {"seconds": round(time.perf_counter() - self.began, 3)}
+        self.history.append(record)
+        if self.metrics is not None:
+            with open(self.metrics, "a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        self.progress.update(self.done + step, loss=loss, **seen)
+
+    def _rewrite_metrics(self) -> None:
+        if self.metrics is not None:
+            lines = "".join(json.dumps(record) + "\n" for record in self.history)
+            write_bytes(self.metrics, lines.encode())
+
+    def _save(self, index: int, state: _State) -> None:
+        if self.checkpoint is None or time.perf_counter() - self.saved < self.interval:
+            return
+        about = {"plan": self._plan(), "phase": index}
+        about |= {"history": self.history, "stopped": self.stopped}
+        os.makedirs(self.checkpoint.parent, exist_ok=True)
+        save_state(self.checkpoint, state, about)
+        self.saved = time.perf_counter()
+
+
+def _compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
+    """Some steps, and fresh points, as compiled functions of the state."""
 
     @eqx.filter_jit
-    def block(parameters, state, loss, count):
-        def one(_, carry):
-            parameters, state, _ = carry
-            value, gradient = jax.value_and_grad(objective, has_aux=True)(parameters)
-            with jax.numpy_dtype_promotion("standard"):  # optax relies on it
-                updates, state = optimizer.update(gradient, state, parameters)
-            return optax.apply_updates(parameters, updates), state, value
+    def block(state: _State, count: Int[Array, ""]) -> tuple[_State, Report]:
+        def go_on(carry):
+            _, taken, report = carry
+            return (taken < count) & (report.stopped == 0) & jnp.isfinite(report.loss)
 
-        def objective(p):
-            return loss(eqx.combine(p, static))
+        def one(carry):
+            state, taken, _ = carry
+            objective = Objective(state.loss, state.step, static, unravel)
+            parameters, memory, report = optimizer.step(objective, state.parameters, state.memory)
+            state = _State(parameters, memory, state.loss, state.step + 1)
+            return state, taken + 1, report
 
-        start = jax.tree.map(jnp.zeros_like, jax.eval_shape(objective, parameters))
-        return jax.lax.fori_loop(0, count, one, (parameters, state, start))
+        arrays, rest = eqx.partition(state, eqx.is_array)
+        whole = lambda part: eqx.combine(part, rest)
+        outline = jax.eval_shape(
+            lambda part: Objective(whole(part).loss, part.step, static, unravel).terms(
+                part.parameters
+            ),
+            arrays,
+        )
+        zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), outline)
+        start = arrays, jnp.zeros_like(count), Report(zero[0], zero[1], not_stopped())
 
-    state, history, done = optimizer.init(parameters), [], 0
-    progress.start("training", steps)
-    begin = time.perf_counter()
-    block(parameters, state, loss, jnp.asarray(0))  # compiles; no step is taken
-    compile_seconds = time.perf_counter() - begin
-    while done < steps:
-        count = min(_BLOCK, steps - done)
-        parameters, state, (total, terms) = block(parameters, state, loss, jnp.asarray(count))
-        done += count
-        record = {"step": float(done), "loss": float(total)}
-        record |= {name: float(value) for name, value in terms.items()}
-        if not jnp.isfinite(total):
-            raise FloatingPointError(
-                f"The loss is {float(total)} at step {done}. Try a smaller learning rate, or "
-                f"float64; the last finite losses were {history[-1:] or 'none'}."
-            )
-        history.append(record)
-        progress.update(done, loss=float(total))
-    return Fit(eqx.combine(parameters, static), history, compile_seconds)
+        def one_of_arrays(carry):
+            state, taken, report = one((whole(carry[0]), *carry[1:]))
+            return eqx.filter(state, eqx.is_array), taken, report
+
+        arrays, _, report = jax.lax.while_loop(go_on, one_of_arrays, start)
+        return whole(arrays), report
+
+    @eqx.filter_jit
+    def redraw(state: _State, key: PRNGKeyArray) -> Loss:
+        objective = Objective(state.loss, state.step, static, unravel)
+        return state.loss.redrawn(objective.network(state.parameters), key)
+
+    return block, redraw
+
+
+def _precision(network: Any) -> str:
+    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
+    return str(leaves[0].dtype)
+
+
+def _not_a_number(phase: Phase, step: int, good: _State) -> str:
+    return (
+        f"{phase.name}: the loss was no longer a number at step {step}; the parameters of step "
+        f"{int(good.step)} were taken back. Try a smaller learning rate or more damping, float64, "
+        f"or look for points where a coefficient is infinite."
+    )

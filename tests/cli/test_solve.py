@@ -73,7 +73,27 @@ def test_json_stands_alone(calls, capsys):
 def test_arguments_reach_run(calls):
     main(["solve", "met", "--method", "pinn", "--preset", "best", "--seed", "3", "--json"])
     expected = dict(method="pinn", preset="best", seed=3, out=Path("runs/met-pinn-best-3"))
-    assert calls == [("met", expected)]
+    assert calls == [("met", expected | {"settings": None, "source": "met"})]
+
+
+def test_settings_are_changed_and_refused(capsys):
+    from fkpinn.cli._solve import _changed
+
+    changed = _changed("quick", ("n_paths=7", "widths=[3, 4]", "scheme=euler", "hard=true"))
+    assert (changed.n_paths, changed.widths, changed.scheme, changed.hard) == (
+        7, (3, 4), "euler", True,
+    )  # fmt: skip
+    assert main(["solve", "met", "--set", "n_path=7"]) == 2
+    assert "There is no setting `n_path`. Did you mean `n_paths`" in capsys.readouterr().err
+    assert main(["solve", "met", "--set", "n_paths"]) == 2
+    assert "`--set` takes KEY=VALUE; got 'n_paths'" in capsys.readouterr().err
+
+
+def test_a_problem_or_a_folder(capsys, tmp_path):
+    assert main(["solve"]) == 2
+    assert "needs a problem, or `--resume DIR`, and not both" in capsys.readouterr().err
+    assert main(["solve", "--resume", str(tmp_path)]) == 2
+    assert "is not a run folder" in capsys.readouterr().err
 
 
 def test_table_shows_errors_seconds_and_files(calls, capsys, monkeypatch):

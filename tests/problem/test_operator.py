@@ -7,11 +7,11 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from fkpinn._field import taylor
 from fkpinn.problem import (
     boundary_residual,
     catalogue,
     generator,
-    jet,
     residual,
     residual_by_hessian,
 )
@@ -71,12 +71,10 @@ def test_generator_is_the_rate_of_change_along_paths():
     np.testing.assert_allclose((mean - u(x)) / h, generator(problem, u, x), rtol=1e-4)
 
 
-def test_jet_holds_the_derivatives():
-    problem = helpers.case("ornstein-uhlenbeck").problem
+def test_taylor_holds_the_derivatives():
     u = lambda z: z[0] ** 2 + z[0] * z[1] + z[1] ** 2 * z[2]
     z = jnp.array([0.5, 1.0, 2.0])
-    at = jet(problem, u, z)
+    at = taylor(u, z, jnp.eye(3), jnp.array([0.0, 0.64, 0.64]))
     np.testing.assert_allclose(at.value, 0.25 + 0.5 + 2.0)
-    np.testing.assert_allclose(at.gradient, [0.5 + 2 * 2.0, 1.0])
-    np.testing.assert_allclose(at.rate, 2 * 0.5 + 1.0)
+    np.testing.assert_allclose(at.slopes, [2 * 0.5 + 1.0, 0.5 + 2 * 2.0, 1.0])
     np.testing.assert_allclose(at.curvature, 0.64 * 2 * 2.0)

@@ -20,7 +20,7 @@ def pack(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(path: Path, names: list[str]) -> dict[str, np.ndarray]:
+def unpack(path: Path, names: list[str], kind: str = "label file") -> dict[str, np.ndarray]:
     """The named arrays of a file that `pack` made, or an error that says what is wrong."""
     content = path.read_bytes()
     try:
@@ -30,10 +30,10 @@ def unpack(path: Path, names: list[str]) -> dict[str, np.ndarray]:
     except _DAMAGED as error:
         raise ValueError(f"`{path}` is damaged: {error}. Delete it and run again.") from error
     except (ValueError, TypeError, AttributeError) as error:  # not a zip file, or pickled objects
-        raise ValueError(f"`{path}` is not a label file: {error}.") from error
+        raise ValueError(f"`{path}` is not a {kind}: {error}.") from error
     if missing:
         raise ValueError(
-            f"`{path}` is not a label file: it has no {missing[0]!r}. Was it written by another "
+            f"`{path}` is not a {kind}: it has no {missing[0]!r}. Was it written by another "
             f"version or another tool?"
         )
     return found

@@ -1,0 +1,11 @@
+"""From a problem to a solution: settings, labels, training, run folders."""
+
+from ._presets import METHODS as METHODS
+from ._presets import PRESETS as PRESETS
+from ._run import resume as resume
+from ._run import run as run
+from ._run import solve as solve
+from ._settings import Settings as Settings
+from ._settings import settings_from as settings_from
+from ._solution import Solution as Solution
+from ._solution import load as load

@@ -1,0 +1,200 @@
+"""Which network, which terms and which phases a method takes."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._field import AbstractField
+from .._progress import AbstractProgress
+from ..labels import Labels, estimate_labels
+from ..loss import (
+    AbstractTerm,
+    Adaptive,
+    Annealed,
+    BoundaryTerm,
+    Fixed,
+    LabelTerm,
+    Loss,
+    ResidualTerm,
+    TerminalTerm,
+    Uncertainty,
+)
+from ..nn import MLP, HardDirichlet
+from ..problem import Dirichlet, Problem
+from ..sampling import sample_boundary, sample_interior, sample_terminal
+from ..train import LBFGS, Adam, Fit, NaturalGradient, NystromNewton, Phase, fit
+from ._settings import Settings
+
+_LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
+
+
+def make_labels(
+    problem: Problem,
+    settings: Settings,
+    *,
+    store: Path | None,
+    progress: AbstractProgress,
+    seed: int,
+    key: PRNGKeyArray,
+) -> Labels | None:
+    """Labels at uniform points of the domain; None where there are none to make."""
+    if settings.n_labels == 0:
+        return None
+    points = sample_interior(problem, settings.n_labels, dtype=jnp.float32, key=key)
+    return estimate_labels(
+        problem,
+        points,
+        n_paths=settings.n_paths,
+        dt=settings.dt or step_size(problem, points),
+        scheme=settings.scheme,
+        seed=seed,
+        store=store,
+        progress=progress,
+    )
+
+
+def step_size(problem: Problem, points) -> float:
+    """A step that moves a path by about half a percent of the domain's diameter."""
+    variance = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)(points)
+    reach = 0.005 * problem.domain.diameter()
+    step = reach**2 / float(jnp.max(variance))
+    return step if problem.horizon is None else min(step, problem.horizon / 100)
+
+
+def train(
+    problem: Problem,
+    settings: Settings,
+    method: str,
+    labels: Labels | None,
+    *,
+    progress: AbstractProgress,
+    watch: Callable[[Any], dict[str, float]] | None = None,
+    folder: Path | None = None,
+    key: PRNGKeyArray,
+) -> Fit:
+    """Draw points, make the network, run the phases."""
+    net_key, data_key, fit_key = jr.split(key, 3)
+    size = solution_size(labels)
+    phases = _phases(settings, method, labels, size, problem.timed)
+    double = any(phase.optimizer.dtype == "float64" for phase in phases)
+    with jax.enable_x64(True) if double else contextlib.nullcontext():
+        dtype = jnp.dtype(phases[0].optimizer.dtype or "float32")
+        loss = _loss(problem, settings, labels, size, dtype, data_key)
+        network = make_network(problem, settings, size, dtype=dtype, key=net_key)
+        return fit(
+            network, loss, phases,
+            progress=progress, watch=watch, folder=folder,
+            interval=settings.checkpoint_seconds, key=fit_key,
+        )  # fmt: skip
+
+
+def solution_size(labels: Labels | None) -> float:
+    """Typical size of the solution; 1 where nothing is known of it."""
+    if labels is None:
+        return 1.0
+    return float(np.sqrt(np.mean(np.asarray(labels.value, np.float64) ** 2))) or 1.0
+
+
+def make_network(
+    problem: Problem, settings: Settings, size: float, *, dtype, key: PRNGKeyArray
+) -> AbstractField:
+    """A network for the problem, with its boundary data built in if the settings say so."""
+    network = MLP(
+        *problem.bounds(),
+        settings.widths,
+        frequencies=settings.frequencies,
+        output_scale=size,
+        dtype=dtype,
+        key=key,
+    )
+    return harden(problem, network) if settings.hard else network
+
+
+def harden(problem: Problem, network: AbstractField) -> AbstractField:
+    """The network with the Dirichlet data built in."""
+    data = {
+        part: condition.value
+        for part, condition in problem.boundary.items()
+        if isinstance(condition, Dirichlet)
+    }
+    if not data:
+        raise ValueError("`hard` needs a Dirichlet part, and the problem has none.")
+    return HardDirichlet(network, problem.domain, data, timed=problem.timed)
+
+
+def _loss(
+    problem: Problem,
+    settings: Settings,
+    labels: Labels | None,
+    size: float,
+    dtype,
+    key: PRNGKeyArray,
+) -> Loss:
+    in_key, on_key, end_key = jr.split(key, 3)
+    # the paper's setting takes residuals as they are
+    scale = None if settings.uncertainty else size
+    inside = sample_interior(problem, settings.n_interior, dtype=dtype, key=in_key)
+    adaptive = Adaptive() if settings.adaptive else None
+    on = sample_boundary(problem, settings.n_boundary, dtype=dtype, key=on_key)
+    terms: dict[str, AbstractTerm] = {
+        "residual": ResidualTerm(problem, inside, scale, adaptive),
+        "boundary": BoundaryTerm(problem, on, scale or 1.0),
+    }
+    if problem.timed:
+        last = sample_terminal(problem, settings.n_boundary, dtype=dtype, key=end_key)
+        terms["terminal"] = TerminalTerm(problem, last, scale or 1.0)
+    if labels is not None:
+        by_error = not settings.uncertainty
+        terms["labels"] = LabelTerm.of(labels, size=scale or 1.0, by_error=by_error, dtype=dtype)
+    return Loss(terms)
+
+
+def _phases(
+    settings: Settings, method: str, labels: Labels | None, size: float, timed: bool
+) -> list[Phase]:
+    """The phases of a method; every weight is said in the first."""
+    names = ("residual", "boundary", *(["terminal"] if timed else []))
+    names += ("labels",) if labels is not None else ()
+    weight = settings.boundary_weight
+    given: dict[str, float] = {"boundary": weight, "terminal": weight}
+    if labels is not None:
+        noise = float(np.sqrt(np.mean(np.asarray(labels.error(), np.float64) ** 2))) / size
+        given["labels"] = settings.label_weight / max(noise, _LEAST_NOISE) ** 2
+    natural = settings.natural_steps > 0 and method in ("fk-pinn", "pinn-engd")
+    if natural or method == "pinn-engd":
+        weighting = Annealed(given, rate=settings.label_rate) if labels else Fixed(given)
+        optimizer = NaturalGradient(momentum=settings.momentum)
+        steps = settings.natural_steps or 500
+        phases = [Phase("natural gradient", optimizer, steps, weighting, settings.redraw)]
+        if settings.polish_steps:
+            final = Fixed(given | {"labels": 0.0})
+            polish = NaturalGradient(damping=1e-7, momentum=settings.momentum)
+            more = settings.polish_times
+            phases.append(
+                Phase("polish", polish, settings.polish_steps, final, settings.redraw, more)
+            )
+        return phases
+    weighting = Uncertainty(names) if settings.uncertainty else Fixed(given)
+    phases = []
+    if settings.adam_steps:
+        adam = Adam(settings.adam_steps, settings.learning_rate)
+        phases.append(Phase("Adam", adam, settings.adam_steps, weighting))
+    if settings.lbfgs_steps:
+        first = None if phases else weighting
+        phases.append(Phase("L-BFGS", LBFGS(), settings.lbfgs_steps, first))
+    if method.endswith("nncg") and settings.nncg_steps:
+        first = None if phases else weighting
+        phases.append(Phase("NNCG", NystromNewton(), settings.nncg_steps, first))
+    if not phases:
+        raise ValueError(
+            f"The settings leave nothing to do for `{method}`: give it `adam_steps` or "
+            f"`lbfgs_steps`."
+        )
+    return phases

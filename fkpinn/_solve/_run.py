@@ -1,0 +1,261 @@
+"""From a problem to a trained network, its errors and a run folder."""
+
+import dataclasses
+import platform
+import time
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from .._progress import AbstractProgress, SilentProgress
+from .._records import Errors, installed_versions, write_json
+from ..evaluate import compare, value_and_gradient
+from ..labels import Labels
+from ..problem import Problem, catalogue
+from ..reference import AbstractReference, catalogue_reference, find_reference
+from ..report import draw_curves, draw_slice, write_page
+from ..sampling import sample_interior
+from ..train import Fit
+from ._phases import make_labels, train
+from ._presets import check_method, check_preset
+from ._settings import Settings, read_config, write_config
+from ._solution import Solution, slice_through
+
+
+def solve(
+    problem: Problem,
+    *,
+    preset: str = "quick",
+    settings: Settings | None = None,
+    method: str = "fk-pinn",
+    labels: Labels | None = None,
+    seed: int = 0,
+    progress: AbstractProgress | None = None,
+) -> Solution:
+    """Train a network on residual, boundary data and Monte Carlo labels.
+
+    Args:
+        problem: the boundary value problem.
+        preset: how much work: `quick`, `best` or `paper`.
+        settings: sizes and weights of your own, instead of a preset.
+        method: `fk-pinn`; others are baselines, see `fkpinn solve --help`.
+        labels: labels you have already, from measurements say; none are made then.
+        seed: fixes everything random.
+        progress: told how far the run is.
+
+    Returns:
+        `Solution`: call it with points.
+    """
+    check_method(method)
+    settings = _for_method(settings or check_preset(preset), method)
+    progress = progress or SilentProgress()
+    label_key, train_key, _ = jr.split(jr.key(seed), 3)
+    if labels is None or settings.p_data == 0:
+        labels = make_labels(
+            problem, settings, store=None, progress=progress, seed=seed, key=label_key
+        )
+    trained = train(problem, settings, method, labels, progress=progress, key=train_key)
+    progress.finish()
+    name = problem.name
+    return Solution(problem, trained.network, trained.history, trained.stopped, name)
+
+
+def run(
+    problem: str | Problem,
+    *,
+    method: str = "fk-pinn",
+    preset: str = "quick",
+    settings: Settings | None = None,
+    seed: int = 0,
+    out: Path,
+    source: str | None = None,
+    progress: AbstractProgress | None = None,
+) -> dict[str, Any]:
+    """Solve, compare with the reference, and write a run folder; go on where it was left.
+
+    Args:
+        problem: a catalogue name or a problem.
+        method: `fk-pinn`, or a baseline.
+        preset: how much work, one of `quick`, `best`, `paper`.
+        settings: sizes and weights instead of those of the preset.
+        seed: fixes everything random.
+        out: the run folder, made if it does not exist. Labels and checkpoints of the same run
+            that lie there are used.
+        source: where the problem comes from, a file say, for whoever resumes the run.
+        progress: told how far the run is.
+
+    Returns:
+        The result, as written to `result.json`.
+    """
+    check_method(method)
+    settings = _for_method(settings or check_preset(preset), method)
+    progress, out = progress or SilentProgress(), Path(out)
+    target = catalogue(problem).problem if isinstance(problem, str) else problem
+    name = problem if isinstance(problem, str) else target.name
+    config = {
+        "problem": problem if isinstance(problem, str) else source or name,
+        "method": method,
+        "preset": preset,
+        "seed": seed,
+        "settings": dataclasses.asdict(settings),
+    }
+    _claim(out, config)
+    label_key, train_key, test_key = jr.split(jr.key(seed), 3)
+    clock = [time.perf_counter()]
+    labels = make_labels(
+        target, settings, store=out / "labels.npz", progress=progress, seed=seed, key=label_key
+    )
+    clock.append(time.perf_counter())
+    truth = _truth(problem)
+    test = None if truth is None else _Test.draw(target, truth, settings.n_test, test_key)
+    watch = None if test is None else test.watch
+    trained = train(
+        target, settings, method, labels,
+        progress=progress, watch=watch, folder=out, key=train_key,
+    )  # fmt: skip
+    clock.append(time.perf_counter())
+    found = None if test is None else test.errors(target, trained.network)
+    solution = Solution(target, trained.network, trained.history, trained.stopped, name)
+    solution.save(out / "solution.fkpinn")
+    figures = _draw(out, target, name, trained, truth, found, labels)
+    result = {
+        "problem": name,
+        "method": method,
+        "preset": preset,
+        "seed": seed,
+        "errors": found.to_dict() if found else None,
+        "certificate": None,
+        "seconds": {
+            "labels": clock[1] - clock[0],
+            "compile": trained.compile_seconds,
+            "train": clock[2] - clock[1] - trained.compile_seconds,
+            "certify": 0.0,
+            "total": time.perf_counter() - clock[0],
+        },
+        "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
+        "versions": installed_versions(),
+        "settings": dataclasses.asdict(settings),
+        "stopped": trained.stopped,
+        "out": str(out),
+        "figures": [str(path) for path in figures],
+        "report": str(out / "report.html"),
+    }
+    write_page(out / "report.html", result, figures)
+    write_json(out / "result.json", result)
+    progress.finish()
+    return result
+
+
+def resume(out: Path, *, progress: AbstractProgress | None = None, find=None) -> dict[str, Any]:
+    """Go on with a run folder after a crash; a finished run is trained no further.
+
+    Args:
+        out: the run folder.
+        progress: told how far the run is.
+        find: makes a problem, or a catalogue name, of what `config.toml` says of it.
+    """
+    out = Path(out)
+    path = out / "config.toml"
+    if not path.is_file():
+        raise ValueError(f"`{out}` is not a run folder: it has no `config.toml`.")
+    config = read_config(path)
+    problem = config["problem"] if find is None else find(config["problem"])
+    return run(
+        problem,
+        method=config["method"],
+        preset=config["preset"],
+        settings=config["settings"],
+        seed=config["seed"],
+        out=out,
+        source=config["problem"],
+        progress=progress,
+    )
+
+
+def _for_method(settings: Settings, method: str) -> Settings:
+    """A plain PINN takes all collocation points for the residual."""
+    return settings if method.startswith("fk") else dataclasses.replace(settings, p_data=0.0)
+
+
+def _claim(out: Path, config: dict[str, Any]) -> None:
+    """Make the folder ours, or refuse one that holds another run."""
+    path = out / "config.toml"
+    out.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        there = read_config(path)
+        there["settings"] = dataclasses.asdict(there["settings"])
+        if there != config:
+            differ = [key for key in config if there[key] != config[key]]
+            raise ValueError(
+                f"`{out}` holds another run: {', '.join(f'`{key}`' for key in differ)} differ. Use "
+                f"another `--out`, or delete the folder."
+            )
+    else:
+        write_config(path, config)
+
+
+class _Test(eqx.Module):
+    """The reference at fixed points, in double precision."""
+
+    points: Any
+    value: np.ndarray
+    gradient: np.ndarray
+
+    @classmethod
+    def draw(cls, problem: Problem, truth: AbstractReference, n: int, key) -> "_Test":
+        with jax.enable_x64(True):
+            points = sample_interior(problem, n, dtype=jnp.float64, key=key)
+            value, gradient = truth.values_and_gradients(points)
+            return cls(points, np.asarray(value), np.asarray(gradient))
+
+    def watch(self, network: Any) -> dict[str, float]:
+        with jax.enable_x64(True):
+            found = np.asarray(_values(network, self.points), np.float64)
+        size = np.sqrt(np.mean(self.value**2))
+        return {"error": float(np.sqrt(np.mean((found - self.value) ** 2)) / size)}
+
+    def errors(self, problem: Problem, network: Any) -> Errors | None:
+        with jax.enable_x64(True):
+            value, gradient = value_and_gradient(problem, network, self.points)
+        if not np.all(np.isfinite(value)):
+            raise ValueError("The trained network is not finite everywhere.")
+        return compare(value, gradient, self.value, self.gradient)
+
+
+@eqx.filter_jit
+def _values(network: Any, points: Any) -> Any:
+    return jax.vmap(lambda z: network(z))(points)
+
+
+def _truth(problem: str | Problem) -> AbstractReference | None:
+    """What to compare with: the catalogue's reference, or finite elements in the plane."""
+    if isinstance(problem, str):
+        return catalogue_reference(problem)
+    return find_reference(problem) if problem.dim <= 2 else None
+
+
+def _draw(
+    out: Path,
+    problem: Problem,
+    name: str,
+    trained: Fit,
+    truth: AbstractReference | None,
+    found: Errors | None,
+    labels: Labels | None,
+) -> list[Path]:
+    axes, values, exact = slice_through(problem, trained.network, truth)
+    folder = out / "figures"
+    folder.mkdir(exist_ok=True)
+    title = name if found is None else f"{name}: relative L2 error {found.l2_rel:.2e}"
+    marks = None
+    if labels is not None and problem.dim == 2:
+        marks = np.asarray(jax.vmap(problem.space)(labels.points))
+    return [
+        draw_slice(folder / "solution.png", title, axes, values, exact, marks),
+        draw_curves(folder / "losses.png", trained.history),
+    ]

@@ -1,0 +1,207 @@
+"""A trained network as a function anyone can call, save and load."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._field import AbstractField
+from ..nn import MLP, HardDirichlet
+from ..problem import Problem, catalogue
+from ..reference import fingerprint, same_problem
+from ..report import draw_slice
+from ..train import load_about, load_state, save_state
+from ._phases import harden
+
+_KIND = "fkpinn solution"
+
+
+class Solution(eqx.Module):
+    """A network that solves a problem: call it with a point, or with points, one a row.
+
+    `stopped` says which phases of the training ended before their budget, and why.
+    """
+
+    problem: Problem
+    network: AbstractField
+    history: list[dict[str, Any]] = eqx.field(default_factory=list)
+    stopped: list[str] = eqx.field(default_factory=list)
+    name: str = eqx.field(static=True, default="")
+
+    def __call__(self, points: Any) -> Float[Array, "..."]:
+        """Value at one point, or values at many."""
+        return self._at(self.network, points)
+
+    def gradient(self, points: Any) -> Float[Array, "..."]:
+        """Gradient in space at one point, or at many."""
+        return self._at(lambda z: self.problem.space(jax.grad(self.network)(z)), points)
+
+    def _at(self, function: Callable[..., Any], points: Any) -> Array:
+        """In the network's own precision; the result comes in the caller's."""
+        wanted = jnp.result_type(float)
+        with jax.enable_x64(_is_double(self.network)):
+            array = jnp.asarray(np.asarray(points), float)
+            found = np.asarray(_at_points(function, self.problem, array))
+        return jnp.asarray(found, wanted)
+
+    def plot(self, path: Path | str) -> Path:
+        """Draw the solution over the first two axes, at time zero, into a picture."""
+        axes, values, _ = slice_through(self.problem, self.network, None)
+        title = self.name or self.problem.name
+        return draw_slice(Path(path), title, axes, values, None, None)
+
+    def save(self, path: Path | str) -> None:
+        """Write a file that `load` reads; nothing in it can run code."""
+        hard = isinstance(self.network, HardDirichlet)
+        plain = self.network.network if isinstance(self.network, HardDirichlet) else self.network
+        if not isinstance(plain, MLP):
+            raise TypeError(
+                f"`save` knows `MLP`, with or without `HardDirichlet`; got {type(plain).__name__}. "
+                f"Use `equinox.tree_serialise_leaves` for networks of your own."
+            )
+        about = {
+            "kind": _KIND,
+            "name": self.name,
+            "fingerprint": [None if np.isnan(v) else v for v in fingerprint(self.problem).tolist()],
+            "hard": hard,
+            "lower": np.subtract(plain.center, plain.half_width).tolist(),
+            "upper": np.add(plain.center, plain.half_width).tolist(),
+            "widths": [len(b) for b in plain.biases[:-1]],
+            "features": plain.features,
+            "output_scale": plain.output_scale,
+            "dtype": str(plain.weights[0].dtype),
+            "history": self.history,
+            "stopped": self.stopped,
+        }
+        save_state(Path(path), plain, about)
+
+
+def load(path: Path | str, problem: Problem | None = None) -> Solution:
+    """Read a solution that `Solution.save` wrote.
+
+    Args:
+        path: the file.
+        problem: the problem it solves; not needed for those of the catalogue. A file cannot hold
+            functions, so a problem of your own must be given, and is checked to be the same.
+    """
+    path = Path(path)
+    about = load_about(path)
+    if about.get("kind") != _KIND:
+        raise ValueError(f"`{path}` is not a solution but another file of fkpinn.")
+    try:
+        problem = problem or catalogue(about["name"]).problem
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"`{path}` holds the solution of {about.get('name')!r}, which is not in the "
+            f"catalogue. Pass the problem: `load(path, problem)`."
+        ) from error
+    try:
+        network = _empty_network(about, problem)
+        stored = np.array([np.nan if v is None else v for v in about["fingerprint"]], float)
+        history, stopped = list(about["history"]), list(about["stopped"])
+        name = str(about["name"])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"`{path}` is damaged: {error}.") from error
+    if not same_problem(problem, stored):
+        raise ValueError(
+            f"`{path}` holds the solution of another problem than the one given: coefficients, "
+            f"domain or boundary data differ."
+        )
+    with jax.enable_x64(about["dtype"] == "float64"):
+        plain = network.network if isinstance(network, HardDirichlet) else network
+        plain = load_state(path, plain)
+        if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(plain)):
+            raise ValueError(f"`{path}` is damaged: a parameter is not a finite number.")
+    return Solution(
+        problem, harden(problem, plain) if about["hard"] else plain, history, stopped, name
+    )
+
+
+def _empty_network(about: dict[str, Any], problem: Problem) -> AbstractField:
+    """A network of the shape the file tells, before its parameters are read."""
+    widths = about["widths"]
+    if not (isinstance(widths, list) and all(isinstance(w, int) and 0 < w < 1e6 for w in widths)):
+        raise ValueError(f"`widths` is {widths!r}")
+    if about["dtype"] not in ("float32", "float64"):
+        raise ValueError(f"`dtype` is {about['dtype']!r}")
+    features = tuple(tuple(float(v) for v in row) for row in about["features"])
+    bounds = np.array([about["lower"], about["upper"]], float)
+    if bounds.shape != (2, problem.n_coords) or not np.all(np.isfinite(bounds)):
+        raise ValueError(f"`lower` and `upper` are {bounds.tolist()}")
+    with jax.enable_x64(about["dtype"] == "float64"):
+        frequencies = {"frequencies": 1.0, "n_features": len(features)} if features else {}
+        return _with_features(
+            MLP(
+                bounds[0],
+                bounds[1],
+                widths,
+                **frequencies,
+                output_scale=float(about["output_scale"]),
+                dtype=jnp.dtype(about["dtype"]),
+                key=jr.key(0),
+            ),
+            features,
+        )
+
+
+def _with_features(network: MLP, features: tuple[tuple[float, ...], ...]) -> MLP:
+    object.__setattr__(network, "features", features)  # static, so `tree_at` cannot reach it
+    return network
+
+
+def _is_double(network: Any) -> bool:
+    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
+    return any(leaf.dtype == jnp.float64 for leaf in leaves)
+
+
+def _at_points(function: Callable[..., Any], problem: Problem, array: Array) -> Array:
+    if array.ndim not in (1, 2) or array.shape[-1] != problem.n_coords:
+        raise ValueError(
+            f"`points` must have shape ({problem.n_coords},) or (n, {problem.n_coords}); "
+            f"got shape {array.shape}."
+        )
+    inside = jax.vmap(lambda z: problem.domain.signed_distance(problem.space(z)))
+    # NaN is not inside
+    fine = np.asarray(inside(jnp.atleast_2d(array))) <= 1e-6 * problem.domain.diameter()
+    if not np.all(fine):
+        first = np.asarray(jnp.atleast_2d(array))[int(np.argmin(fine))]
+        raise ValueError(
+            f"`points` must lie in the closed domain; {np.count_nonzero(~fine)} do not, the "
+            f"first at {first}."
+        )
+    return batched(function, array) if array.ndim == 2 else function(array)
+
+
+@eqx.filter_jit
+def batched(function: Callable[..., Any], points: Float[Array, "n z"]) -> Array:
+    """The function at every point."""
+    return jax.vmap(lambda z: function(z))(points)
+
+
+def slice_through(problem: Problem, network: AbstractField, truth: Any):
+    """The network and the reference on a grid over the first two axes, NaN outside."""
+    lower, upper = problem.domain.bounding_box()
+    n = 160 if problem.dim > 1 else 400
+    axes = [np.linspace(lower[i], upper[i], n) for i in range(min(problem.dim, 2))]
+    grid = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, len(axes))
+    rest = np.tile(0.5 * (lower + upper)[len(axes) :], (len(grid), 1))
+    with jax.enable_x64(_is_double(network)):
+        space = jnp.asarray(np.concatenate([grid, rest], axis=1), float)
+        inside = np.asarray(jax.jit(jax.vmap(problem.domain.contains))(space))
+        points = jnp.pad(space, ((0, 0), (1, 0))) if problem.timed else space  # time zero
+        shape = (n,) * len(axes)
+
+        def spread(found) -> np.ndarray:
+            full = np.full(len(grid), np.nan)
+            full[inside] = np.asarray(found)
+            return full.reshape(shape)
+
+        values = spread(batched(network, points[inside]))
+        exact = None if truth is None else spread(truth.values(points[inside]))
+    return axes, values, exact

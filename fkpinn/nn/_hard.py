@@ -1,0 +1,139 @@
+"""A wrapper that makes a network meet Dirichlet data exactly."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._field import AbstractField, Directions, Taylor, Weights, product, taylor, total
+from .._types import Point, Scalar, SpaceTimePoint
+from ..domain import AbstractDomain, inverse_shares
+
+
+class HardDirichlet(AbstractField):
+    r"""$u(z) = G(z) + D(x)\,N(z)$: a network $N$ that meets its Dirichlet data exactly.
+
+    $D$ is `domain.factor`: zero on the Dirichlet parts and about the distance to them, so `N` is
+    of the size of the solution over that distance. $G$ is the data itself where all parts have
+    the same data, and otherwise the mean of the data weighted by the inverse squares of the
+    factors of the parts. Data are evaluated inside the domain too, so they must be smooth there.
+
+    Only the parameters of `network` are trained: shape and data are constants to the compiler,
+    arrays inside the data functions included.
+
+    Args:
+        network: any field.
+        domain: the set the equation holds in.
+        data: what the solution is on each Dirichlet part, by name: a number, or a function of
+            one point `z` (`x`, or time followed by `x`). Parts with other conditions are left
+            out.
+        timed: whether points have the time first.
+
+    Example:
+        ```python
+        import jax.random as jr
+        from fkpinn import catalogue
+        from fkpinn.nn import MLP, HardDirichlet
+
+        problem, _ = catalogue("committor")
+        network = MLP(*problem.bounds(), [32, 32], key=jr.key(0))
+        u = HardDirichlet(network, problem.domain, {"A": 0.0, "B": 1.0})
+        ```
+    """
+
+    network: AbstractField
+    domain: AbstractDomain
+    groups: tuple[tuple[str, ...], ...] = eqx.field(static=True)  # parts with the same data
+    data: tuple[float | Callable[..., Any], ...] = eqx.field(static=True)  # of each group
+    timed: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        network: AbstractField,
+        domain: AbstractDomain,
+        data: Mapping[str, Any],
+        *,
+        timed: bool = False,
+    ):
+        self.network, self.domain, self.timed = network, domain, timed
+        groups: list[tuple[list[str], Any]] = []
+        for part, given in data.items():
+            given = _checked(part, given, domain.dim + timed)
+            same = [parts for parts, other in groups if bool(eqx.tree_equal(given, other))]
+            if same:
+                same[0].append(part)
+            else:
+                groups.append(([part], given))
+        self.groups = tuple(tuple(parts) for parts, _ in groups)
+        self.data = tuple(_constant(given) for _, given in groups)
+        point = jax.ShapeDtypeStruct((domain.dim + timed,), jnp.result_type(float))
+        jax.eval_shape(lambda z: (self.factor(z), self.extension(z)), point)  # refuses now
+
+    def factor(self, z: SpaceTimePoint) -> Scalar:
+        """$D$, zero on the Dirichlet parts."""
+        return self.domain.factor(self._space(z), sum(self.groups, ()))
+
+    def extension(self, z: SpaceTimePoint) -> Scalar:
+        """$G$, equal to the data on the Dirichlet parts."""
+        values = [_evaluate(given, z) for given in self.data]
+        if len(values) == 1:
+            return values[0]
+        x = self._space(z)
+        factors = jnp.stack([self.domain.factor(x, group) for group in self.groups])
+        weights = inverse_shares(factors) ** 2
+        return jnp.sum(weights * jnp.stack(values)) / jnp.sum(weights)
+
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
+        """Value at one point."""
+        value = self.network(z)
+        shaped = self.factor(z).astype(value.dtype) * value
+        return shaped if self._is_zero else self.extension(z).astype(value.dtype) + shaped
+
+    def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
+        """Value and derivatives along the directions, by the product rule."""
+        at = self.network.taylor(z, directions, weights)
+        like = lambda other: jax.tree.map(lambda leaf: leaf.astype(at.value.dtype), other)
+        shaped = product(like(taylor(self.factor, z, directions, weights)), at, like(weights))
+        if self._is_zero:
+            return shaped
+        return total(like(taylor(self.extension, z, directions, weights)), shaped)
+
+    @property
+    def _is_zero(self) -> bool:
+        return self.data == (0.0,)
+
+    def _space(self, z: SpaceTimePoint) -> Point:
+        return z[1:] if self.timed else z
+
+
+def _constant(given: Any) -> float | Callable[..., Any]:
+    """Numbers as they are; functions as closures, which hash whatever the function holds."""
+    return (lambda z: given(z)) if callable(given) else given
+
+
+def _evaluate(given: float | Callable[..., Any], z: SpaceTimePoint) -> Scalar:
+    return jnp.asarray(given(z) if callable(given) else given, z.dtype)
+
+
+def _checked(part: str, given: Any, n_coords: int) -> Any:
+    """A finite float, or a function whose values are numbers."""
+    label = f"`data[{part!r}]` must be a number or a function of one point `z`"
+    if not callable(given):
+        try:
+            number = float(given)
+        except (TypeError, ValueError):
+            raise TypeError(f"{label}; got {given!r}. Try `lambda z: ...`.") from None
+        if not math.isfinite(number):
+            raise ValueError(f"{label}, and finite; got {given!r}.")
+        return number
+    point = jax.ShapeDtypeStruct((n_coords,), jnp.result_type(float))
+    shape = jnp.shape(jax.eval_shape(lambda z: given(z), point))
+    if shape != ():
+        raise ValueError(
+            f"{label} with values of shape (); got shape {shape} from a point of shape "
+            f"({n_coords},). Try `lambda z: jnp.sum(...)` or pick one entry."
+        )
+    return given

@@ -1,0 +1,120 @@
+"""A loss as a function of one vector of parameters."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int
+
+from .._types import Scalar
+from ..loss import AbstractWeighting, Loss
+
+Parameters = Float[Array, " p"]
+
+
+class Objective(eqx.Module):
+    """What an optimizer minimizes: network and weighting rebuilt from a vector, and the loss.
+
+    `step` counts within the phase, for weights that change as it goes on.
+    """
+
+    loss: Loss
+    step: Int[Array, ""]
+    static: Any
+    unravel: Callable[[Array], Any] = eqx.field(static=True)
+
+    def network(self, parameters: Parameters) -> Any:
+        """The network with these parameters."""
+        return self._rebuilt(parameters)[0]
+
+    def terms(self, parameters: Parameters) -> tuple[Scalar, dict[str, Scalar]]:
+        """The weighted sum, and the mean square of each term."""
+        network, weighting = self._rebuilt(parameters)
+        values = self.loss.values(network)
+        return weighting.total(values, self.step), values
+
+    def __call__(self, parameters: Parameters) -> Scalar:
+        """The weighted sum."""
+        return self.terms(parameters)[0]
+
+    def defects(self, parameters: Parameters) -> Float[Array, " n"]:
+        """Weighted violations of all terms: their squares add up to the loss."""
+        network, weighting = self._rebuilt(parameters)
+        parts = [
+            factor * term.defects(network)
+            for term, factor in self._factors(weighting, parameters.dtype)
+        ]
+        return jnp.concatenate(parts)
+
+    def linearized(self, parameters: Parameters) -> tuple[Float[Array, " n"], Float[Array, "n p"]]:
+        """Weighted violations and their derivatives, one row each."""
+        _, weighting = self._rebuilt(parameters)
+        found = []
+        for term, factor in self._factors(weighting, parameters.dtype):
+
+            def at(p, row, term=term, factor=factor):
+                return factor * term.at(self._rebuilt(p)[0], row)
+
+            one = lambda row, at=at: jax.value_and_grad(at)(parameters, row)
+            found.append(_in_pieces(one, term.rows(), parameters.size))
+        return tuple(jnp.concatenate(parts) for parts in zip(*found, strict=True))  # pyright: ignore[reportReturnType]
+
+    def _factors(self, weighting: AbstractWeighting, dtype):
+        weights = weighting.weights(tuple(self.loss.terms), self.step)
+        for name, term in self.loss.terms.items():
+            n = jax.tree.leaves(term.rows())[0].shape[0]
+            yield term, jnp.sqrt(weights[name].astype(dtype) / n)
+
+    def _rebuilt(self, parameters: Parameters) -> tuple[Any, AbstractWeighting]:
+        return eqx.combine(self.unravel(parameters), self.static)
+
+
+def split(network: Any, weighting: AbstractWeighting) -> tuple[Parameters, Any, Callable]:
+    """The trained numbers as one vector, what is left, and the way back."""
+    arrays, static = eqx.partition((network, weighting), eqx.is_inexact_array)
+    parameters, unravel = ravel_pytree(arrays)
+    return parameters, static, unravel
+
+
+def _in_pieces(one: Callable[[Any], Any], rows: Any, n_parameters: int) -> Any:
+    """`vmap`, a few rows at a time: what a layer keeps for its derivatives stays small."""
+    n = jax.tree.leaves(rows)[0].shape[0]
+    most = 64 if jax.default_backend() == "cpu" else max(64, (1 << 28) // n_parameters)
+    return jax.vmap(one)(rows) if n <= most else jax.lax.map(one, rows, batch_size=most)
+
+
+class Report(NamedTuple):
+    """What an optimizer says of a step: the loss before it, its terms, and why it is done.
+
+    `stopped` is an index into the optimizer's `reasons`; 0 means it is not done.
+    """
+
+    loss: Scalar
+    terms: dict[str, Scalar]
+    stopped: Int[Array, ""]
+
+
+def not_stopped() -> Int[Array, ""]:
+    """The optimizer goes on."""
+    return jnp.zeros((), jnp.int32)
+
+
+class AbstractOptimizer(eqx.Module):
+    """How parameters move. States are pytrees of arrays, so that runs can be resumed."""
+
+    reasons: eqx.AbstractClassVar[tuple[str, ...]]
+    dtype: eqx.AbstractClassVar[str | None]  # precision it insists on
+
+    @abc.abstractmethod
+    def init(self, objective: Objective, parameters: Parameters) -> Any:
+        """The state before the first step."""
+
+    @abc.abstractmethod
+    def step(
+        self, objective: Objective, parameters: Parameters, state: Any
+    ) -> tuple[Parameters, Any, Report]:
+        """One step; under jit."""

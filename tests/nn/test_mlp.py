@@ -1,0 +1,94 @@
+"""The forward pass with derivatives against brute force."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+from fkpinn._field import AbstractField, taylor
+from fkpinn.nn import MLP
+from fkpinn.problem import catalogue, residual, residual_by_hessian, sampled_residual
+from fkpinn.sampling import sample_interior
+
+
+def network(problem, dtype=jnp.float64, **more):
+    return MLP(*problem.bounds(), (12, 9), output_scale=2.5, dtype=dtype, key=jr.key(0), **more)
+
+
+@pytest.mark.parametrize("frequencies", [None, 2.0], ids=["plain", "fourier"])
+@pytest.mark.parametrize("name", ["met", "variable-diffusion", "ornstein-uhlenbeck", "laplace-10d"])
+def test_residual_in_one_pass_is_that_of_the_hessian(name, frequencies):
+    """A number, a matrix that depends on the place, with time, in ten dimensions."""
+    problem = catalogue(name).problem
+    u = network(problem, frequencies=frequencies)
+    z = sample_interior(problem, 20, key=jr.key(1))
+    fast = jax.jit(jax.vmap(lambda p: residual(problem, u, p)))(z)
+    slow = jax.jit(jax.vmap(lambda p: residual_by_hessian(problem, lambda y: u(y), p)))(z)
+    np.testing.assert_allclose(fast, slow, rtol=1e-11, atol=1e-11 * float(jnp.max(jnp.abs(slow))))
+
+
+def test_directions_and_weights_are_those_asked_for():
+    problem = catalogue("met").problem
+    u = network(problem)
+    z = jnp.array([0.3, -0.4])
+    directions = jr.normal(jr.key(2), (3, 2))
+    weights = jnp.array([0.5, -1.0, 2.0])
+    at = u.taylor(z, directions, weights)
+    hessian = jax.hessian(u)(z)
+    np.testing.assert_allclose(at.value, u(z), rtol=1e-13)
+    np.testing.assert_allclose(at.slopes, directions @ jax.grad(u)(z), rtol=1e-12)
+    bends = jnp.einsum("ki,ij,kj->k", directions, hessian, directions)
+    np.testing.assert_allclose(at.curvature, jnp.sum(weights * bends), rtol=1e-11)
+    nested = taylor(lambda y: u(y), z, directions, weights)
+    for one, other in zip(at, nested, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["variable-diffusion", "laplace-10d", "ornstein-uhlenbeck"])
+def test_sampled_trace_is_right_on_average(name):
+    """Within four standard errors of the mean of 4,000 draws."""
+    problem = catalogue(name).problem
+    u = network(problem)
+    z = sample_interior(problem, 1, key=jr.key(3))[0]
+    one = lambda key: sampled_residual(problem, u, z, 2, key=key)
+    drawn = np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(4), 4000)))
+    error = drawn.std() / np.sqrt(len(drawn))
+    assert abs(drawn.mean() - float(residual(problem, u, z))) <= 4 * error + 1e-12
+
+
+def test_single_precision_stays_single():
+    problem = catalogue("met").problem
+    u = network(problem, jnp.float32)
+    z = jnp.array([0.3, -0.4], jnp.float32)
+    assert u(z).dtype == jnp.float32
+    assert residual(problem, u, z).dtype == jnp.float32
+
+
+def test_inputs_are_scaled_to_the_domain():
+    """Shifting and stretching the domain along with the point changes nothing."""
+    small = MLP([0.0, 0.0], [1.0, 1.0], (7,), key=jr.key(5))
+    large = MLP([10.0, -4.0], [30.0, 4.0], (7,), key=jr.key(5))
+    z = jnp.array([0.2, 0.9])
+    np.testing.assert_allclose(small(z), large(jnp.array([14.0, 3.2])), rtol=1e-12)
+
+
+def test_only_weights_and_biases_are_trained():
+    u = MLP([0.0], [1.0], (3,), frequencies=1.0, n_features=4, key=jr.key(6))
+    leaves = jax.tree.leaves(eqx.filter(u, eqx.is_inexact_array))
+    assert sorted(leaf.shape for leaf in leaves) == [(1,), (1, 3), (3,), (3, 9)]
+    assert isinstance(u, AbstractField)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"widths": ()}, "`widths` must be positive numbers of units; got"),
+        ({"widths": (4, 0)}, "`widths` must be positive numbers of units; got"),
+        ({"widths": (4,), "frequencies": -1.0}, "`frequencies` and `n_features` must be positive"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MLP([0.0], [1.0], **arguments, key=jr.key(0))

@@ -1,0 +1,147 @@
+"""The loop: phases, fresh points, checkpoints, and what happens when numbers end."""
+
+import json
+import zipfile
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import fkpinn.train._fit as module
+from fkpinn.loss import BoundaryTerm, Fixed, Loss, ResidualTerm, Uncertainty
+from fkpinn.nn import MLP
+from fkpinn.problem import catalogue
+from fkpinn.sampling import sample_boundary, sample_interior
+from fkpinn.train import LBFGS, Adam, GradientDescent, NaturalGradient, Phase, fit
+
+PROBLEM = catalogue("exit-ball-3d").problem
+
+
+def start(dtype=jnp.float32):
+    network = MLP(*PROBLEM.bounds(), (6,), dtype=dtype, key=jr.key(0))
+    inside = sample_interior(PROBLEM, 30, dtype=dtype, key=jr.key(1))
+    on = sample_boundary(PROBLEM, 10, dtype=dtype, key=jr.key(2))
+    return network, Loss(
+        {"residual": ResidualTerm(PROBLEM, inside), "boundary": BoundaryTerm(PROBLEM, on)}
+    )
+
+
+def leaves(tree):
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))]
+
+
+def phases():
+    return [
+        Phase("Adam", Adam(40, 1e-2), 40, Uncertainty(("residual", "boundary")), redraw=15),
+        Phase("natural gradient", NaturalGradient(), 6, Fixed({"boundary": 5.0}), 2, 2),
+    ]
+
+
+def test_phases_follow_each_other_in_their_own_precision():
+    run = fit(*start(), phases(), key=jr.key(3))
+    names = [record["phase"] for record in run.history]
+    assert names == sorted(names) and set(names) == {"Adam", "natural gradient"}
+    assert run.history[-1]["step"] == 46
+    assert all(leaf.dtype == np.float64 for leaf in leaves(run.network))
+    assert isinstance(run.weighting, Fixed)
+
+
+def test_a_weighting_goes_on_with_what_it_learned():
+    two = [
+        Phase("Adam", Adam(30, 1e-2), 30, Uncertainty(("residual", "boundary"))),
+        Phase("L-BFGS", LBFGS(), 3),
+    ]
+    run = fit(*start(), two, key=jr.key(3))
+    assert isinstance(run.weighting, Uncertainty)
+    assert all(float(s) != 0.0 for s in run.weighting.log_variances.values())
+
+
+class Crash(Exception):
+    """What a killed process leaves behind: files, nothing else."""
+
+
+def test_a_crash_anywhere_changes_nothing(tmp_path, monkeypatch):
+    """Checkpoints after every report; stopped after any number of them, the end is the same."""
+    whole = fit(*start(), phases(), folder=tmp_path / "whole", interval=0.0, key=jr.key(3))
+    expected = leaves(whole.network)
+    for reports in (1, 3, 5, 8):
+        folder = tmp_path / str(reports)
+        left = [reports]
+        report = module._Run._report
+
+        def counted(self, *arguments, left=left, report=report):
+            if left[0] == 0:
+                raise Crash
+            left[0] -= 1
+            report(self, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module._Run, "_report", counted)
+            with pytest.raises(Crash):
+                fit(*start(), phases(), folder=folder, interval=0.0, key=jr.key(3))
+        again = fit(*start(), phases(), folder=folder, interval=0.0, key=jr.key(3))
+        for a, b in zip(leaves(again.network), expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        steps = [json.loads(line)["step"] for line in lines]
+        assert steps == sorted(set(steps)) and steps[-1] == 46
+
+
+def test_a_loss_that_ends_being_a_number_is_rolled_back():
+    bad = [
+        Phase("wild", GradientDescent(1e3), 400),
+        Phase("calm", NaturalGradient(), 3),
+    ]
+    run = fit(*start(), bad, key=jr.key(3))
+    (why,) = run.stopped
+    assert "wild: the loss was no longer a number" in why and "Try a smaller learning rate" in why
+    assert all(np.all(np.isfinite(leaf)) for leaf in leaves(run.network))
+    assert run.history[-1]["phase"] == "calm"
+
+
+def test_files_of_another_run_are_refused(tmp_path):
+    fit(*start(), phases()[:1], folder=tmp_path, interval=0.0, key=jr.key(3))
+    other = [Phase("Adam", Adam(50, 1e-2), 50)]
+    with pytest.raises(ValueError, match="belongs to another training"):
+        fit(*start(), other, folder=tmp_path, key=jr.key(3))
+
+
+def damaged(path, how):
+    content = path.read_bytes()
+    if how == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "flipped":
+        path.write_bytes(content[:200] + bytes(b ^ 0xFF for b in content[200:400]) + content[400:])
+    else:
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("leaf0.npy", b"cos\nsystem\n(S'true'\ntR.")
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "flipped", "hostile"])
+def test_damaged_checkpoints_are_refused(tmp_path, how):
+    fit(*start(), phases()[:1], folder=tmp_path, interval=0.0, key=jr.key(3))
+    damaged(tmp_path / "checkpoints" / "last.npz", how)
+    with pytest.raises(ValueError, match=r"is damaged|is not a checkpoint"):
+        fit(*start(), phases()[:1], folder=tmp_path, key=jr.key(3))
+
+
+def test_watch_is_called_and_recorded():
+    run = fit(
+        *start(),
+        [Phase("Adam", Adam(3), 3)],
+        watch=lambda network: {"error": float(network(jnp.zeros(3, jnp.float32)))},
+        key=jr.key(3),
+    )
+    assert "error" in run.history[-1] and run.history[-1]["seconds"] >= 0
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="`phases` must not be empty"):
+        fit(*start(), [], key=jr.key(0))
+    with pytest.raises(ValueError, match="Phase `Adam` must have `steps` of at least 1"):
+        fit(*start(), [Phase("Adam", Adam(3), 0)], key=jr.key(0))
