@@ -12,6 +12,12 @@ import fkpinn
 from fkpinn._records import write_json
 from fkpinn.cli._json import print_json, stdout_reserved
 
+_OPTIONS = {
+    "paths": ("points", "paths", "repeats"),
+    "labels": ("points", "paths", "max_paths"),
+    "step": ("points", "repeats"),
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
@@ -19,18 +25,20 @@ class Bench:
 
     `paths`: path-steps a second of fkpinn, hand-written C, diffrax and NumPy.
     `labels`: the paper's largest label set, and cost and memory as paths are added.
+    `step`: a gradient of the residual loss, beside `jax.hessian`, DeepXDE and jinns, the last
+    two if the environment variable FKPINN_PEERS names a Python that has them.
 
     Example: `fkpinn bench paths --json`
     """
 
-    benchmark: Annotated[Literal["paths", "labels"], tyro.conf.Positional]
+    benchmark: Annotated[Literal["paths", "labels", "step"], tyro.conf.Positional]
     """Which one."""
     points: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Points; 100 for `paths`, 2000 for `labels` by default."""
+    """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step` by default."""
     paths: Annotated[int | None, tyro.conf.arg(metavar="M")] = None
     """Paths a point; 1000 for `paths`, 500 for `labels` by default."""
     repeats: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
-    """Timed runs of `paths` whose median is reported; 5 by default."""
+    """Timings whose median is reported; 5 for `paths`, 9 for `step` by default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Where the sweep of `labels` ends, paths in all; 1000000 by default."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -42,10 +50,10 @@ class Bench:
 
     def run(self) -> None:
         """Measure, write, print."""
-        given = {"n_points": self.points, "n_paths": self.paths, **self._own_options()}
+        given = self._given()
         with stdout_reserved(self.json):
             module = _load(self.benchmark)
-            record = module.run(**{k: v for k, v in given.items() if v is not None})
+            record = module.run(**given)
             if self.out is not None:
                 write_json(self.out, record)
         if self.json:
@@ -53,15 +61,24 @@ class Bench:
         else:
             _print_record(record)
 
-    def _own_options(self) -> dict[str, int | None]:
-        """Options that only one benchmark has; given to the other they are an error."""
-        own = {"paths": ("repeats", self.repeats), "labels": ("max_paths", self.max_paths)}
-        name, value = own.pop(self.benchmark)
-        for other, (stranger, number) in own.items():
-            if number is not None:
-                flag = stranger.replace("_", "-")
-                raise ValueError(f"`--{flag}` belongs to `fkpinn bench {other}`; leave it away.")
-        return {name: value}
+    def _given(self) -> dict[str, int]:
+        """Arguments of the benchmark; an option that it does not have is an error."""
+        options = {
+            "points": ("n_points", self.points),
+            "paths": ("n_paths", self.paths),
+            "repeats": ("repeats", self.repeats),
+            "max_paths": ("max_paths", self.max_paths),
+        }
+        given = {}
+        for name, (argument, value) in options.items():
+            if value is None:
+                continue
+            if name not in _OPTIONS[self.benchmark]:
+                owners = [f"`fkpinn bench {b}`" for b, names in _OPTIONS.items() if name in names]
+                flag = name.replace("_", "-")
+                raise ValueError(f"`--{flag}` belongs to {' and '.join(owners)}; leave it away.")
+            given[argument] = value
+        return given
 
 
 def _load(name: str) -> Any:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar
 
-_CACHED = 256  # rows whose derivatives through a network of usual size stay in a core's cache
+_CACHED = 512  # rows whose derivatives through a network of usual size stay in a core's cache
 
 
 def mean_square(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:

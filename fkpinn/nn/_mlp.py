@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -85,41 +86,47 @@ class MLP(AbstractField):
     def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
         """Value, slopes and curvature together, layer by layer: the forward Laplacian.
 
-        Rows of `h` are the value, the slope along each direction, and the weighted sum of second
-        derivatives. An affine layer acts on all rows alike.
+        An affine layer acts on all three alike, and they stay apart: joined in one array they
+        would be copied at every layer.
         """
         dtype = self.weights[0].dtype
+        half_width = _like(self.half_width, dtype)
+        at = _Rows(
+            (z.astype(dtype) - _like(self.center, dtype)) / half_width,
+            directions.astype(dtype) / half_width[None],
+            jnp.zeros_like(half_width),
+        )
         omega = weights.astype(dtype)[:, None]
-        half_width = _like(self.half_width, dtype)[None]
-        at = (z.astype(dtype) - _like(self.center, dtype))[None] / half_width
-        slopes = directions.astype(dtype) / half_width
-        h = jnp.concatenate([at, slopes, jnp.zeros_like(at)])
         if self.features:
-            h = _add_features(h, _like(self.features, dtype), omega)
+            at = _add_features(at, _like(self.features, dtype), omega)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            h = h @ weight.T
-            value = jnp.tanh(h[:1] + bias[None])
+            slopes = at.slopes @ weight.T
+            value = jnp.tanh(weight @ at.value + bias)
             first = 1.0 - value**2
-            slopes = h[1:-1]
-            bend = first * (h[-1:] - 2.0 * value * jnp.sum(omega * slopes**2, 0, keepdims=True))
-            h = jnp.concatenate([value, first * slopes, bend])
-        out = self.output_scale * (h @ self.weights[-1].T)[:, 0]
-        return Taylor(out[0] + self.output_scale * self.biases[-1][0], out[1:-1], out[-1])
+            bend = weight @ at.bend - 2.0 * value * jnp.sum(omega * slopes**2, 0)
+            at = _Rows(value, first[None] * slopes, first * bend)
+        last = self.output_scale * self.weights[-1][0]
+        value = jnp.dot(last, at.value) + self.output_scale * self.biases[-1][0]
+        return Taylor(value, at.slopes @ last, jnp.dot(last, at.bend))
 
 
-def _add_features(h: Float[Array, "r i"], frequencies: Array, omega: Array) -> Float[Array, "r o"]:
-    """The rows of the inputs, then those of the sines and cosines of their phases."""
-    phase = h @ frequencies.T
-    sine, cosine = jnp.sin(phase[:1]), jnp.cos(phase[:1])
-    slopes, bend = phase[1:-1], phase[-1:]
-    square = jnp.sum(omega * slopes**2, 0, keepdims=True)
-    return jnp.concatenate(
-        [
-            h,
-            jnp.concatenate([sine, cosine * slopes, cosine * bend - sine * square]),
-            jnp.concatenate([cosine, -sine * slopes, -sine * bend - cosine * square]),
-        ],
-        axis=1,
+class _Rows(NamedTuple):
+    """What a layer passes on: values, slopes along each direction, weighted second derivatives."""
+
+    value: Float[Array, " i"]
+    slopes: Float[Array, "q i"]
+    bend: Float[Array, " i"]
+
+
+def _add_features(at: _Rows, frequencies: Array, omega: Array) -> _Rows:
+    """The inputs, then the sines and cosines of their phases."""
+    phase, slopes, bend = frequencies @ at.value, at.slopes @ frequencies.T, frequencies @ at.bend
+    sine, cosine = jnp.sin(phase), jnp.cos(phase)
+    square = jnp.sum(omega * slopes**2, 0)
+    return _Rows(
+        jnp.concatenate([at.value, sine, cosine]),
+        jnp.concatenate([at.slopes, cosine[None] * slopes, -sine[None] * slopes], axis=1),
+        jnp.concatenate([at.bend, cosine * bend - sine * square, -sine * bend - cosine * square]),
     )
 
 

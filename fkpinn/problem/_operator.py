@@ -55,8 +55,7 @@ def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
         z: the point.
     """
     at = taylor(u, z, *directions_of(problem, z))
-    slope = first_order(problem, at, z)
-    return slope + 0.5 * at.curvature - problem.reaction(z) * at.value + problem.source(z)
+    return _residual(problem, at, first_order(problem, at, z), z)
 
 
 def sampled_residual(
@@ -78,8 +77,17 @@ def sampled_residual(
     signs = jr.rademacher(key, (n_directions, sigma.shape[1]), z.dtype)
     weights = jnp.full(n_directions + 1, 1.0 / n_directions, z.dtype).at[-1].set(0.0)
     at = taylor(u, z, _with_drift(problem, signs @ sigma.T, z), weights)
-    second = 0.5 * at.curvature
-    return at.slopes[-1] + second - problem.reaction(z) * at.value + problem.source(z)
+    return _residual(problem, at, at.slopes[-1], z)
+
+
+def _residual(problem: Problem, at: Taylor, slope: Scalar, z: SpaceTimePoint) -> Scalar:
+    """The sum of its terms; what is zero by declaration is left out, derivatives of it too."""
+    total = 0.5 * at.curvature
+    if problem.timed or not problem.drift.is_zero:
+        total = total + slope
+    if not problem.reaction.is_zero:
+        total = total - problem.reaction(z) * at.value
+    return total if problem.source.is_zero else total + problem.source(z)
 
 
 def _with_drift(problem: Problem, rows: Float[Array, "m d"], z: SpaceTimePoint) -> Directions:

@@ -9,6 +9,7 @@ from ._fit import Fit as Fit
 from ._fit import Phase as Phase
 from ._fit import fit as fit
 from ._lbfgs import LBFGS as LBFGS
+from ._many import fit_many as fit_many
 from ._natural import NaturalGradient as NaturalGradient
 from ._nystrom_newton import NystromNewton as NystromNewton
 from ._objective import AbstractOptimizer as AbstractOptimizer

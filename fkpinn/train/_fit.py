@@ -51,7 +51,9 @@ class Fit(NamedTuple):
     compile_seconds: float
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
+    """Where a run stands within a phase."""
+
     parameters: Parameters
     memory: Any
     loss: Loss
@@ -86,6 +88,15 @@ def fit(
         interval: seconds between two checkpoints.
         key: for fresh points.
     """
+    check_phases(phases)
+    double = any(phase.optimizer.dtype == "float64" for phase in phases)
+    with jax.enable_x64(True) if double else contextlib.nullcontext():
+        run = _Run(phases, progress or SilentProgress(), watch, folder, interval, key)
+        return run.all(network, loss)
+
+
+def check_phases(phases: Sequence[Phase]) -> None:
+    """Refuse phases that cannot be run."""
     if not phases:
         raise ValueError("`phases` must not be empty.")
     for phase in phases:
@@ -94,10 +105,6 @@ def fit(
                 f"Phase `{phase.name}` must have `steps` of at least 1 and `redraw` of at least 0; "
                 f"got {phase.steps}, {phase.redraw}."
             )
-    double = any(phase.optimizer.dtype == "float64" for phase in phases)
-    with jax.enable_x64(True) if double else contextlib.nullcontext():
-        run = _Run(phases, progress or SilentProgress(), watch, folder, interval, key)
-        return run.all(network, loss)
 
 
 class _Run:
@@ -120,7 +127,7 @@ class _Run:
         self.progress.start("training", total)
         for index, phase in enumerate(self.phases):
             weighting = weighting if phase.weighting is None else phase.weighting
-            dtype = phase.optimizer.dtype or _precision(network)
+            dtype = phase.optimizer.dtype or precision(network)
             network, weighting, loss = cast((network, weighting, loss), dtype)
             if resumed is not None and index < resumed["phase"]:
                 self.done += phase.steps
@@ -151,8 +158,8 @@ class _Run:
             loss = loss.redrawn(network, jr.fold_in(self.key, index), phase.times)
         parameters, static, unravel = split(network, weighting)
         first = Objective(loss, jnp.zeros((), jnp.int32), static, unravel)
-        state = _State(parameters, optimizer.init(first, parameters), loss, first.step)
-        block, redraw = _compiled(optimizer, static, unravel)
+        state = State(parameters, optimizer.init(first, parameters), loss, first.step)
+        block, redraw = compiled(optimizer, static, unravel)
         begin = time.perf_counter()
         jax.block_until_ready(block(state, jnp.asarray(0, jnp.int32)))  # no step is taken
         self.compile_seconds += time.perf_counter() - begin
@@ -184,7 +191,7 @@ class _Run:
                 why = optimizer.reasons[int(report.stopped)]
                 self.stopped.append(f"{phase.name} stopped after {step} steps: {why}.")
                 break
-            count = int(np.clip(_REPORT / max(spent, 1e-9), 1, min(2 * count, _MOST)))
+            count = next_count(count, spent)
             self._save(index, state)
         self.done += phase.steps
         network, weighting = eqx.combine(unravel(state.parameters), static)
@@ -208,7 +215,7 @@ class _Run:
             lines = "".join(json.dumps(record) + "\n" for record in self.history)
             write_bytes(self.metrics, lines.encode())
 
-    def _save(self, index: int, state: _State) -> None:
+    def _save(self, index: int, state: State) -> None:
         if self.checkpoint is None or time.perf_counter() - self.saved < self.interval:
             return
         about = {"plan": self._plan(), "phase": index}
@@ -218,11 +225,16 @@ class _Run:
         self.saved = time.perf_counter()
 
 
-def _compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
+def next_count(count: int, spent: float) -> int:
+    """Steps until the next report, from those until this one and what a step took."""
+    return int(np.clip(_REPORT / max(spent, 1e-9), 1, min(2 * count, _MOST)))
+
+
+def compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
     """Some steps, and fresh points, as compiled functions of the state."""
 
     @eqx.filter_jit
-    def block(state: _State, count: Int[Array, ""]) -> tuple[_State, Report]:
+    def block(state: State, count: Int[Array, ""]) -> tuple[State, Report]:
         def go_on(carry):
             _, taken, report = carry
             return (taken < count) & (report.stopped == 0) & jnp.isfinite(report.loss)
@@ -231,7 +243,7 @@ def _compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
             state, taken, _ = carry
             objective = Objective(state.loss, state.step, static, unravel)
             parameters, memory, report = optimizer.step(objective, state.parameters, state.memory)
-            state = _State(parameters, memory, state.loss, state.step + 1)
+            state = State(parameters, memory, state.loss, state.step + 1)
             return state, taken + 1, report
 
         arrays, rest = eqx.partition(state, eqx.is_array)
@@ -253,19 +265,20 @@ def _compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
         return whole(arrays), report
 
     @eqx.filter_jit
-    def redraw(state: _State, key: PRNGKeyArray) -> Loss:
+    def redraw(state: State, key: PRNGKeyArray) -> Loss:
         objective = Objective(state.loss, state.step, static, unravel)
         return state.loss.redrawn(objective.network(state.parameters), key)
 
     return block, redraw
 
 
-def _precision(network: Any) -> str:
+def precision(network: Any) -> str:
+    """Of the network's parameters."""
     leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
     return str(leaves[0].dtype)
 
 
-def _not_a_number(phase: Phase, step: int, good: _State) -> str:
+def _not_a_number(phase: Phase, step: int, good: State) -> str:
     return (
         f"{phase.name}: the loss was no longer a number at step {step}; the parameters of step "
         f"{int(good.step)} were taken back. Try a smaller learning rate or more damping, float64, "

@@ -1,5 +1,6 @@
 """`fkpinn bench` at tiny sizes: what the records hold, and that the yardsticks are right."""
 
+import functools
 import json
 import shutil
 
@@ -10,9 +11,12 @@ from fkpinn.cli import _bench, main
 from fkpinn.reference import load_reference
 
 paths = _bench._load("paths")
+step = _bench._load("step")
 from benchmarks._common import met_points  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
+from benchmarks.step._fkpinn import gradient_flops, network  # noqa: E402
+from benchmarks.step._peers import started  # noqa: E402
 
 POINTS = np.array([[0, 0], [1, 0], [-1, 0], [0, 1.5]], np.float32)
 BIAS = 0.01  # of the walk at dt = 1e-2, relative
@@ -99,6 +103,49 @@ def test_labels_record(capsys):
         assert entry["peak_memory_mib"] > 10
 
 
+def test_step_record(monkeypatch):
+    monkeypatch.delenv("FKPINN_PEERS", raising=False)
+    record = step.run(n_points=600, repeats=2, width=8, depth=2)  # two whole pieces and a rest
+    assert (record["parameters"], record["precision"]) == (2 * 8 + 8 + 8 * 8 + 8 + 8 + 1, "float32")
+    for name in ("fkpinn", "hessian"):
+        entry = record["measured"][name]
+        assert entry["gradient_difference"] < 1e-4
+        for what in ("forward", "gradient"):
+            assert entry[what]["compile"] > 0 and len(entry[what]["runs"]) == 2
+            assert entry[what]["run"] > 0 and entry[what]["latency"] > 0
+    losses = [record["measured"][name]["loss"] for name in ("fkpinn", "hessian")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert record["speedup"]["hessian_forward"] > 0 and record["speedup"]["hessian_gradient"] > 0
+    assert record["flops_per_s"] == pytest.approx(record["flops"] / record["seconds"]["fkpinn"])
+    for peer in ("deepxde", "deepxde_forward", "jinns"):
+        assert record["seconds"][peer] is None and record["speedup"][peer] is None
+        assert "FKPINN_PEERS is not set" in record["measured"][peer]["note"]
+
+
+def test_step_counts_operations():
+    # forward: 4 rows (value, 2 slopes, curvature) through 2x5, 5x5, 5x1; backward twice that
+    assert gradient_flops(network(5, 2), 7) == 3 * 7 * 4 * 2 * (2 * 5 + 5 * 5 + 5 * 1)
+
+
+def test_step_says_why_a_peer_failed(capsys, monkeypatch, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'ImportError: no jinns' >&2\nexit 3\n", encoding="utf-8")
+    python.chmod(0o755)
+    monkeypatch.setenv("FKPINN_PEERS", str(python))
+    monkeypatch.setattr(step, "run", functools.partial(step.run, width=4, depth=1))
+    assert main(["bench", "step", "--points", "20", "--repeats", "1", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["benchmark"], record["n_points"], record["repeats"]) == ("step", 20, 1)
+    assert record["speedup"]["jinns"] is None
+    assert record["measured"]["jinns"]["note"] == "exit code 3: ImportError: no jinns"
+
+
+def test_step_peers_need_a_program(monkeypatch, tmp_path):
+    monkeypatch.setenv("FKPINN_PEERS", str(tmp_path / "python"))
+    with started(network(4, 1), POINTS) as (peers, why_none):
+        assert not peers and "is not a program" in why_none
+
+
 def test_points_are_single_precision():
     assert met_points(4).dtype == np.float32
 
@@ -108,6 +155,8 @@ def test_options_of_the_other_benchmark(capsys):
     assert "`--max-paths` belongs to `fkpinn bench labels`" in capsys.readouterr().err
     assert main(["bench", "labels", "--repeats", "1"]) == 2
     assert "`--repeats` belongs to `fkpinn bench paths`" in capsys.readouterr().err
+    assert main(["bench", "step", "--paths", "2"]) == 2
+    assert "`--paths` belongs to `fkpinn bench paths` and `fkp" in capsys.readouterr().err
 
 
 def test_sizes(capsys):
@@ -115,6 +164,8 @@ def test_sizes(capsys):
     assert "`--paths` at least 2" in capsys.readouterr().err
     assert main(["bench", "labels", "--points", "0"]) == 2
     assert "`--points` must be at least 1" in capsys.readouterr().err
+    assert main(["bench", "step", "--points", "0"]) == 2
+    assert "must be at least 1; got 0, 9, 128 and 4" in capsys.readouterr().err
 
 
 def test_a_wheel_has_no_benchmarks(capsys, monkeypatch, tmp_path):

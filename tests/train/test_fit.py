@@ -15,7 +15,7 @@ from fkpinn.loss import BoundaryTerm, Fixed, Loss, ResidualTerm, Uncertainty
 from fkpinn.nn import MLP
 from fkpinn.problem import catalogue
 from fkpinn.sampling import sample_boundary, sample_interior
-from fkpinn.train import LBFGS, Adam, GradientDescent, NaturalGradient, Phase, fit
+from fkpinn.train import LBFGS, Adam, GradientDescent, NaturalGradient, Phase, fit, fit_many
 
 PROBLEM = catalogue("exit-ball-3d").problem
 
@@ -145,3 +145,42 @@ def test_refusals():
         fit(*start(), [], key=jr.key(0))
     with pytest.raises(ValueError, match="Phase `Adam` must have `steps` of at least 1"):
         fit(*start(), [Phase("Adam", Adam(3), 0)], key=jr.key(0))
+
+
+def several(n=3, dtype=jnp.float64):
+    """Networks and losses that differ by their keys only."""
+    network, loss = start(dtype)
+    networks = [MLP(*PROBLEM.bounds(), (6,), dtype=dtype, key=jr.key(k)) for k in range(n)]
+    losses = [loss.redrawn(network, jr.key(10 + k)) for k in range(n)]
+    return networks, losses, [jr.key(20 + k) for k in range(n)]
+
+
+def test_several_runs_at_once_are_those_one_by_one():
+    """To rounding: a batched sum is added up in another order."""
+    networks, losses, keys = several()
+    many = fit_many(networks, losses, phases(), keys=keys)
+    for network, loss, key, run in zip(networks, losses, keys, many, strict=True):
+        alone = fit(network, loss, phases(), key=key)
+        assert run.history[-1]["step"] == 46 and run.stopped == alone.stopped
+        for a, b in zip(leaves(run.network), leaves(alone.network), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+
+def test_several_runs_must_be_alike():
+    networks, losses, keys = several()
+    other = MLP(*PROBLEM.bounds(), (6,), output_scale=2.0, key=jr.key(0))
+    with pytest.raises(ValueError, match="`networks` must differ in the numbers of their arrays"):
+        fit_many([*networks[:2], other], losses, phases(), keys=keys)
+    with pytest.raises(ValueError, match="must be as many"):
+        fit_many(networks, losses[:1], phases(), keys=keys)
+
+
+def test_one_bad_run_does_not_spoil_the_others():
+    networks, losses, keys = several(2, jnp.float32)
+    scale = lambda u, by: eqx.tree_at(lambda v: v.weights[-1], u, u.weights[-1] * by)
+    networks[1] = scale(networks[1], jnp.float32(1e25))
+    wild = [Phase("steep", GradientDescent(1e-3), 5)]
+    calm, lost = fit_many(networks, losses, wild, keys=keys)
+    assert calm.stopped == [] and calm.history[-1]["step"] == 5
+    assert "no longer a number" in lost.stopped[0]
+    assert all(np.all(np.isfinite(leaf)) for leaf in leaves(lost.network))

@@ -1,0 +1,174 @@
+"""Several runs at once, as one computation."""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._progress import AbstractProgress, SilentProgress
+from ..loss import AbstractWeighting, Fixed, Loss, cast
+from ._fit import Fit, Phase, State, check_phases, compiled, next_count, precision
+from ._objective import Objective, split
+
+
+def fit_many(
+    networks: Sequence[Any],
+    losses: Sequence[Loss],
+    phases: Sequence[Phase],
+    *,
+    progress: AbstractProgress | None = None,
+    watch: Callable[[Any], dict[str, float]] | None = None,
+    keys: Sequence[PRNGKeyArray],
+) -> list[Fit]:
+    """Train networks that differ in their numbers only, seeds of one run say, side by side.
+
+    An accelerator that one small network does not fill trains several in about the same time.
+    Each is trained as `fit` would, up to rounding; there are no checkpoints. A run whose loss is no
+    longer a number stays at its last good parameters.
+
+    Args:
+        networks: equinox modules of one shape.
+        losses: the terms of each, of one shape.
+        phases: what to do, in order.
+        progress: told about the mean loss.
+        watch: numbers worth seeing of a network; called at reports.
+        keys: for fresh points, one a run.
+    """
+    check_phases(phases)
+    if not len(networks) == len(losses) == len(keys) or not networks:
+        raise ValueError(
+            "`networks`, `losses` and `keys` must be as many, and at least one; got "
+            f"{len(networks)}, {len(losses)} and {len(keys)}."
+        )
+    double = any(phase.optimizer.dtype == "float64" for phase in phases)
+    with jax.enable_x64(True) if double else contextlib.nullcontext():
+        run = _Runs(len(networks), progress or SilentProgress(), watch, jnp.stack(list(keys)))
+        run.progress.start("training", sum(phase.steps for phase in phases))
+        nets, loss = _stacked("networks", networks), _stacked("losses", losses)
+        weighting: AbstractWeighting = Fixed()
+        for index, phase in enumerate(phases):
+            if phase.weighting is not None:
+                weighting = _stacked("weightings", [phase.weighting] * len(networks))
+            dtype = phase.optimizer.dtype or precision(nets)
+            nets, weighting, loss = cast((nets, weighting, loss), dtype)
+            nets, weighting, loss = run.phase(index, phase, nets, weighting, loss)
+        return [
+            Fit(_one(nets, i), _one(weighting, i), run.history[i], run.stopped[i], run.compiled)
+            for i in range(len(networks))
+        ]
+
+
+class _Runs:
+    """One call of `fit_many`."""
+
+    def __init__(self, n: int, progress: AbstractProgress, watch, keys):
+        self.progress, self.watch, self.keys = progress, watch, keys
+        self.history: list[list[dict[str, Any]]] = [[] for _ in range(n)]
+        self.stopped: list[list[str]] = [[] for _ in range(n)]
+        self.compiled, self.done, self.began = 0.0, 0, time.perf_counter()
+
+    def phase(self, index: int, phase: Phase, networks, weighting, loss):
+        optimizer, every = phase.optimizer, eqx.if_array(0)
+        if phase.times > 1:
+            keys = jax.vmap(lambda key: jr.fold_in(key, index))(self.keys)
+            more = lambda u, terms, key: terms.redrawn(u, key, phase.times)
+            loss = eqx.filter_vmap(more, in_axes=(every, every, 0))(networks, loss, keys)
+        _, static, unravel = split(_one(networks, 0), _one(weighting, 0))
+        parameters = eqx.filter_vmap(lambda u, w: split(u, w)[0], in_axes=(every, every))(
+            networks, weighting
+        )
+        start = jnp.zeros((), jnp.int32)
+
+        def begin(p, terms):
+            return State(
+                p, optimizer.init(Objective(terms, start, static, unravel), p), terms, start
+            )
+
+        state = eqx.filter_vmap(begin, in_axes=(0, every))(parameters, loss)
+        one_block, one_redraw = compiled(optimizer, static, unravel)
+        block = eqx.filter_jit(eqx.filter_vmap(one_block, in_axes=(every, None)))
+        redraw = eqx.filter_jit(eqx.filter_vmap(one_redraw, in_axes=(every, 0)))
+        clock = time.perf_counter()
+        jax.block_until_ready(block(state, start))
+        self.compiled += time.perf_counter() - clock
+        step, count, alive = 0, 1, np.ones(len(self.history), bool)
+        good = state.parameters
+        while step < phase.steps and alive.any():
+            if phase.redraw and step and step % phase.redraw == 0:
+                fresh = jax.vmap(lambda k, s=step: jr.fold_in(jr.fold_in(k, index), s))(self.keys)
+                state = state._replace(loss=redraw(state, fresh))
+            upto = min(step + count, phase.steps)
+            if phase.redraw:
+                upto = min(upto, (step // phase.redraw + 1) * phase.redraw)
+            clock = time.perf_counter()
+            state, report = block(state, jnp.asarray(upto - step, jnp.int32))
+            values, whys = np.asarray(report.loss), np.asarray(report.stopped)
+            spent, step = (time.perf_counter() - clock) / (upto - step), upto
+            fine = np.isfinite(values) & np.asarray(jnp.all(jnp.isfinite(state.parameters), axis=1))
+            alive &= self._end(phase, step, fine, whys, alive)
+            good = jnp.where(jnp.asarray(alive)[:, None], state.parameters, good)
+            # a run that has ended stays where it was
+            state = state._replace(parameters=good)
+            network = lambda i, s=state: unravel_network(s.parameters[i], unravel, static)
+            self._report(phase, step, report, alive, network)
+            count = next_count(count, spent)
+        self.done += phase.steps
+        trained = [eqx.combine(unravel(p), static) for p in good]
+        nets, weights = zip(*trained, strict=True)
+        return _stacked("networks", nets), _stacked("weightings", weights), state.loss
+
+    def _end(self, phase: Phase, step: int, fine, whys, alive) -> np.ndarray:
+        """Which go on; says of the others why they do not."""
+        for i in np.flatnonzero(alive):
+            if not fine[i]:
+                self.stopped[i].append(
+                    f"{phase.name}: the loss was no longer a number at step {step}; the last good "
+                    f"parameters were taken back."
+                )
+            elif whys[i]:
+                why = phase.optimizer.reasons[int(whys[i])]
+                self.stopped[i].append(f"{phase.name} stopped after {step} steps: {why}.")
+        return fine & (whys == 0)
+
+    def _report(self, phase: Phase, step: int, report, alive, network) -> None:
+        seconds = round(time.perf_counter() - self.began, 3)
+        for i in np.flatnonzero(alive):
+            record: dict[str, Any] = {"phase": phase.name, "step": self.done + step}
+            record["loss"] = float(report.loss[i])
+            record |= {name: float(value[i]) for name, value in report.terms.items()}
+            record |= {} if self.watch is None else self.watch(network(i))
+            record["seconds"] = seconds
+            self.history[i].append(record)
+        if alive.any():
+            mean = float(np.mean(np.asarray(report.loss)[alive]))
+            self.progress.update(self.done + step, loss=mean)
+
+
+def unravel_network(parameters, unravel, static) -> Any:
+    """The network with these parameters."""
+    return eqx.combine(unravel(parameters), static)[0]
+
+
+def _stacked(argument: str, trees: Sequence[Any]) -> Any:
+    """Modules of one shape as one with a leading axis."""
+    arrays, rest = zip(*(eqx.partition(tree, eqx.is_array) for tree in trees), strict=True)
+    alike = all(bool(eqx.tree_equal(rest[0], other)) for other in rest[1:])
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(a)] for a in arrays]
+    if not alike or any(other != shapes[0] for other in shapes[1:]):
+        raise ValueError(
+            f"`{argument}` must differ in the numbers of their arrays only; they differ in shape "
+            f"or in constants, such as `output_scale`."
+        )
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])
+
+
+def _one(tree: Any, i: int) -> Any:
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda leaf: leaf[i], arrays), rest)
