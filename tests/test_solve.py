@@ -110,6 +110,19 @@ def test_boundary_data_can_be_built_in():
         solve(free, settings=hard, method="pinn-engd")
 
 
+def test_a_second_pass_of_labels_where_the_residual_is_large(tmp_path):
+    """They are kept, and lie where the short training left larger residuals than elsewhere."""
+    settings = dataclasses.replace(small, second_pass=0.5, n_collocation=160)
+    run(EXIT, settings=settings, out=tmp_path, seed=4)
+    first, second = (fk.Labels.load(tmp_path / f"labels{n}.npz") for n in ("", "-second"))
+    assert len(first.value) == len(second.value) == settings.n_labels // 2
+    assert not np.any(np.asarray(first.points) == np.asarray(second.points))
+    both = first.joined(second)
+    assert len(both.value) == settings.n_labels and both.n_paths == 20
+    with pytest.raises(ValueError, match=r"`other` must have as many paths a point"):
+        first.joined(second._replace(n_paths=3))
+
+
 def test_labels_of_ones_own():
     points = fk.sobol_interior(EXIT, 30)
     labels = fk.Labels.from_data(points, jnp.ones(30), 0.01)

@@ -1,6 +1,7 @@
 """Which network, which terms and which phases a method takes."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,35 +30,62 @@ from ..loss import (
 from ..nn import MLP, HardDirichlet
 from ..problem import Dirichlet, Problem
 from ..sampling import sample_boundary, sample_interior, sample_terminal
-from ..train import LBFGS, Adam, Fit, NaturalGradient, NystromNewton, Phase, fit
+from ..train import LBFGS, Adam, Fit, NaturalGradient, NystromNewton, Phase, fit, precision
 from ._settings import Settings
 
+_PILOT = 30  # steps of the training whose residual tells where more labels go
+_APART = 1 << 40  # between the seeds of the two sets of labels
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
 
 
 def make_labels(
     problem: Problem,
     settings: Settings,
+    method: str,
     *,
-    store: Path | None,
+    folder: Path | None,
     progress: AbstractProgress,
     seed: int,
     key: PRNGKeyArray,
 ) -> Labels | None:
-    """Labels at uniform points of the domain; None where there are none to make."""
+    """Labels at uniform points, and maybe at points where they are needed most; None for none."""
     if settings.n_labels == 0:
         return None
-    points = sample_interior(problem, settings.n_labels, dtype=jnp.float32, key=key)
-    return estimate_labels(
-        problem,
-        points,
-        n_paths=settings.n_paths,
-        dt=settings.dt or step_size(problem, points),
-        scheme=settings.scheme,
-        seed=seed,
-        store=store,
-        progress=progress,
+    pilot_key, second_key = jr.fold_in(key, 1), jr.fold_in(key, 2)
+    n_second = int(settings.second_pass * settings.n_labels)
+    n_first = settings.n_labels - n_second
+    points = sample_interior(problem, n_first, dtype=jnp.float32, key=key)
+
+    def at(points, name: str, seed: int) -> Labels:
+        return estimate_labels(
+            problem,
+            points,
+            n_paths=settings.n_paths,
+            dt=settings.dt or step_size(problem, points),
+            scheme=settings.scheme,
+            seed=seed,
+            store=None if folder is None else folder / name,
+            progress=progress,
+        )
+
+    first = at(points, "labels.npz", seed)
+    if n_second == 0:
+        return first
+    short = dataclasses.replace(
+        settings,
+        natural_steps=min(settings.natural_steps, _PILOT),
+        polish_steps=0,
+        adam_steps=min(settings.adam_steps, 50 * _PILOT),
+        lbfgs_steps=0,
     )
+    pilot = train(problem, short, method, first, progress=progress, key=pilot_key)
+    with jax.enable_x64(precision(pilot.network) == "float64"):
+        dtype = jnp.dtype(precision(pilot.network))
+        term = ResidualTerm(problem, points.astype(dtype), solution_size(first))
+        draw = Adaptive(floor=0.2).draw
+        where = draw(problem, pilot.network, term.at, n_second, dtype, key=second_key)
+    second = at(jnp.asarray(np.asarray(where), jnp.float32), "labels-second.npz", seed + _APART)
+    return first.joined(second)
 
 
 def step_size(problem: Problem, points) -> float:

@@ -57,7 +57,7 @@ def solve(
     label_key, train_key, _ = jr.split(jr.key(seed), 3)
     if labels is None or settings.p_data == 0:
         labels = make_labels(
-            problem, settings, store=None, progress=progress, seed=seed, key=label_key
+            problem, settings, method, folder=None, progress=progress, seed=seed, key=label_key
         )
     trained = train(problem, settings, method, labels, progress=progress, key=train_key)
     progress.finish()
@@ -108,7 +108,7 @@ def run(
     label_key, train_key, test_key = jr.split(jr.key(seed), 3)
     clock = [time.perf_counter()]
     labels = make_labels(
-        target, settings, store=out / "labels.npz", progress=progress, seed=seed, key=label_key
+        target, settings, method, folder=out, progress=progress, seed=seed, key=label_key
     )
     clock.append(time.perf_counter())
     truth = _truth(problem)

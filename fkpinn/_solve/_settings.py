@@ -18,8 +18,9 @@ class Settings:
     ([eq:n_data](../theory/equations.md)). `dt` is the time step of the label paths; None takes
     one from the size of the domain. `label_weight` is in units of the labels' own noise and is
     multiplied by `label_rate` at every step of the natural gradient. `redraw` is the number of
-    such steps between fresh points. The last `polish_steps` have `polish_times` as many points, so
-    that chance in their choice no longer shows.
+    such steps between fresh points. The share `second_pass` of the labels is made where the
+    residual of a first, short training is large. The last `polish_steps` have `polish_times` as
+    many points, so that chance in their choice no longer shows.
     """
 
     widths: tuple[int, ...] = (40, 40, 40)
@@ -28,6 +29,7 @@ class Settings:
     n_collocation: int = 1700
     p_data: float = 0.12
     n_boundary: int = 300
+    second_pass: float = 0.0
     n_paths: int = 100
     dt: float | None = None
     scheme: str = "default"
@@ -75,6 +77,8 @@ class Settings:
             raise ValueError(f"`label_rate` must lie in (0, 1]; got {self.label_rate}.")
         if not 0 <= self.p_data < 1:
             raise ValueError(f"`p_data` must lie in [0, 1); got {self.p_data}.")
+        if not 0 <= self.second_pass < 1:
+            raise ValueError(f"`second_pass` must lie in [0, 1); got {self.second_pass}.")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"`momentum` must lie in [0, 1); got {self.momentum}.")
         for name in ("dt", "frequencies"):

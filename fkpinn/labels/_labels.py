@@ -55,6 +55,23 @@ class Labels(NamedTuple):
         bias = jnp.nan_to_num(self.bias)
         return jnp.sqrt(self.stderr**2 + bias**2 + self.truncation**2)
 
+    def joined(self, other: "Labels") -> "Labels":
+        """These labels and others of the same kind, as one set."""
+        if self.n_paths != other.n_paths or self.points.shape[1] != other.points.shape[1]:
+            raise ValueError(
+                "`other` must have as many paths a point, at points of the same dimension; got "
+                f"{other.n_paths} paths for {self.n_paths} and dimension {other.points.shape[1]} "
+                f"for {self.points.shape[1]}."
+            )
+        names = [name for name in self._fields if name not in ("n_paths", "provenance")]
+        both = {
+            name: jnp.concatenate([jnp.asarray(getattr(labels, name)) for labels in (self, other)])
+            for name in names
+        }
+        scheme = self.provenance.get("scheme")
+        parts = [self.provenance, other.provenance]
+        return self._replace(**both, provenance={"scheme": scheme, "parts": parts})
+
     def save(self, path: Path | str) -> None:
         """Write a `.npz` file, whole or not at all; nothing in it can run code."""
         arrays = {k: np.asarray(v) for k, v in self._asdict().items() if k != "provenance"}

@@ -8,6 +8,7 @@ from ._descent import GradientDescent as GradientDescent
 from ._fit import Fit as Fit
 from ._fit import Phase as Phase
 from ._fit import fit as fit
+from ._fit import precision as precision
 from ._lbfgs import LBFGS as LBFGS
 from ._many import fit_many as fit_many
 from ._natural import NaturalGradient as NaturalGradient
