@@ -303,7 +303,7 @@ SIZES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("after", [4, 14])
+@pytest.mark.parametrize("after", [9, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path, after):
     """`kill -9` during training, at two moments, then `--resume`."""
     words = ["exit-ball-3d", "--seed", "2", "--set", *SIZES]
