@@ -196,6 +196,16 @@ def test_altered_solutions_are_refused(solution, position, tmp_path):
         load(path, EXIT)
 
 
+def test_a_file_that_asks_for_too_much_memory_is_refused(solution, tmp_path, monkeypatch):
+    import fkpinn._solve._solution as module
+
+    about = {"kind": "fkpinn solution", "name": "x", "widths": [10**6] * 3, "dtype": "float64"}
+    monkeypatch.setattr(module, "load_about", lambda path: about)
+    solution.save(tmp_path / "a.fkpinn")
+    with pytest.raises(ValueError, match=r"is damaged: `widths` is .* the file is too small"):
+        load(tmp_path / "a.fkpinn", EXIT)
+
+
 def test_checkpoints_and_labels_are_no_solutions(solution, tmp_path):
     from fkpinn.train import save_state
 

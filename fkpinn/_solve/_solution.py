@@ -1,5 +1,6 @@
 """A trained network as a function anyone can call, save and load."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,16 @@ class Solution(eqx.Module):
                 f"`save` knows `MLP`, with or without `HardDirichlet`; got {type(plain).__name__}. "
                 f"Use `equinox.tree_serialise_leaves` for networks of your own."
             )
+        lower, upper = self.problem.bounds()
+        if not np.allclose(plain.center, 0.5 * (lower + upper)):
+            raise ValueError("`save` needs a network whose inputs are scaled to its problem.")
         about = {
             "kind": _KIND,
             "name": self.name,
             "fingerprint": [None if np.isnan(v) else v for v in fingerprint(self.problem).tolist()],
             "hard": hard,
-            "lower": np.subtract(plain.center, plain.half_width).tolist(),
-            "upper": np.add(plain.center, plain.half_width).tolist(),
+            "center": plain.center,
+            "half_width": plain.half_width,
             "widths": [len(b) for b in plain.biases[:-1]],
             "features": plain.features,
             "output_scale": plain.output_scale,
@@ -102,7 +106,7 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
             f"catalogue. Pass the problem: `load(path, problem)`."
         ) from error
     try:
-        network = _empty_network(about, problem)
+        plain = _empty_network(about, problem, path.stat().st_size)
         stored = np.array([np.nan if v is None else v for v in about["fingerprint"]], float)
         history, stopped = list(about["history"]), list(about["stopped"])
         name = str(about["name"])
@@ -114,7 +118,6 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
             f"domain or boundary data differ."
         )
     with jax.enable_x64(about["dtype"] == "float64"):
-        plain = network.network if isinstance(network, HardDirichlet) else network
         plain = load_state(path, plain)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(plain)):
             raise ValueError(f"`{path}` is damaged: a parameter is not a finite number.")
@@ -123,35 +126,27 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
     )
 
 
-def _empty_network(about: dict[str, Any], problem: Problem) -> AbstractField:
+def _empty_network(about: dict[str, Any], problem: Problem, n_bytes: int) -> MLP:
     """A network of the shape the file tells, before its parameters are read."""
     widths = about["widths"]
-    if not (isinstance(widths, list) and all(isinstance(w, int) and 0 < w < 1e6 for w in widths)):
+    if not (isinstance(widths, list) and all(isinstance(w, int) and w > 0 for w in widths)):
         raise ValueError(f"`widths` is {widths!r}")
+    if sum(a * b for a, b in itertools.pairwise(widths)) > n_bytes:
+        raise ValueError(f"`widths` is {widths!r}, and the file is too small for so many numbers")
     if about["dtype"] not in ("float32", "float64"):
         raise ValueError(f"`dtype` is {about['dtype']!r}")
     features = tuple(tuple(float(v) for v in row) for row in about["features"])
-    bounds = np.array([about["lower"], about["upper"]], float)
-    if bounds.shape != (2, problem.n_coords) or not np.all(np.isfinite(bounds)):
-        raise ValueError(f"`lower` and `upper` are {bounds.tolist()}")
     with jax.enable_x64(about["dtype"] == "float64"):
-        frequencies = {"frequencies": 1.0, "n_features": len(features)} if features else {}
-        return _with_features(
-            MLP(
-                bounds[0],
-                bounds[1],
-                widths,
-                **frequencies,
-                output_scale=float(about["output_scale"]),
-                dtype=jnp.dtype(about["dtype"]),
-                key=jr.key(0),
-            ),
-            features,
+        network = MLP(
+            *problem.bounds(),
+            widths,
+            frequencies=features or None,
+            output_scale=float(about["output_scale"]),
+            dtype=jnp.dtype(about["dtype"]),
+            key=jr.key(0),
         )
-
-
-def _with_features(network: MLP, features: tuple[tuple[float, ...], ...]) -> MLP:
-    object.__setattr__(network, "features", features)  # static, so `tree_at` cannot reach it
+    if [list(network.center), list(network.half_width)] != [about["center"], about["half_width"]]:
+        raise ValueError("the inputs are scaled to another domain")
     return network
 
 

@@ -23,8 +23,9 @@ class MLP(AbstractField):
         upper: largest input on each axis.
         widths: width of each hidden layer.
         frequencies: standard deviation of random Fourier features of the scaled inputs, which
-            are added to them as sines and cosines; none by default.
-        n_features: how many frequencies.
+            are added to them as sines and cosines; or the frequencies themselves, one a row. None
+            by default.
+        n_features: how many frequencies are drawn.
         output_scale: typical size of the solution; the network itself stays of order one.
         dtype: precision of the parameters.
         key: random key.
@@ -43,7 +44,7 @@ class MLP(AbstractField):
         upper: Sequence[float] | np.ndarray,
         widths: Sequence[int],
         *,
-        frequencies: float | None = None,
+        frequencies: float | Sequence[Sequence[float]] | None = None,
         n_features: int = 16,
         output_scale: float = 1.0,
         dtype=None,
@@ -51,19 +52,12 @@ class MLP(AbstractField):
     ):
         if not widths or min(widths) < 1:
             raise ValueError(f"`widths` must be positive numbers of units; got {tuple(widths)}.")
-        if frequencies is not None and not (0 < frequencies < math.inf and n_features > 0):
-            raise ValueError(
-                f"`frequencies` and `n_features` must be positive; got {frequencies}, {n_features}."
-            )
         self.center = tuple((0.5 * np.add(lower, upper)).tolist())
         self.half_width = tuple((0.5 * np.subtract(upper, lower)).tolist())
         self.output_scale = float(output_scale)
         n_inputs = len(self.center)
         keys = jr.split(key, len(widths) + 2)
-        self.features = ()
-        if frequencies is not None:
-            drawn = frequencies * jr.normal(keys[-1], (n_features, n_inputs))
-            self.features = tuple(map(tuple, np.asarray(drawn, float).tolist()))
+        self.features = _features(frequencies, n_features, n_inputs, keys[-1])
         sizes = (n_inputs + 2 * len(self.features), *widths, 1)
         dtype = jnp.dtype(dtype or jnp.result_type(float))
         self.weights, self.biases = [], []
@@ -128,6 +122,26 @@ def _add_features(at: _Rows, frequencies: Array, omega: Array) -> _Rows:
         jnp.concatenate([at.slopes, cosine[None] * slopes, -sine[None] * slopes], axis=1),
         jnp.concatenate([at.bend, cosine * bend - sine * square, -sine * bend - cosine * square]),
     )
+
+
+def _features(
+    given: float | Sequence[Sequence[float]] | None, n: int, n_inputs: int, key: PRNGKeyArray
+) -> tuple[tuple[float, ...], ...]:
+    """The frequencies: as given, or drawn with the given standard deviation."""
+    if given is None:
+        return ()
+    if isinstance(given, (int, float)):
+        if not (0 < given < math.inf and n > 0):
+            raise ValueError(f"`frequencies` and `n_features` must be positive; got {given}, {n}.")
+        rows = np.asarray(given * jr.normal(key, (n, n_inputs)), float)
+    else:
+        rows = np.asarray(given, float)
+        if rows.shape[1:] != (n_inputs,) or not np.all(np.isfinite(rows)):
+            raise ValueError(
+                f"`frequencies` must be finite and have one row of {n_inputs} numbers each; got "
+                f"shape {rows.shape}."
+            )
+    return tuple(map(tuple, rows.tolist()))
 
 
 def _like(value, dtype) -> Array:

@@ -63,7 +63,10 @@ def default_widths(paths: int = 1 << 16) -> Widths:
         # few paths in many lanes leave most lanes idle while the last paths run
         return Widths((2048 if paths > (1 << 13) * threads else 512, 128), 1 << 16, threads)
     kernel = "triton" if jax.default_backend() == "gpu" else ""
-    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
+    # every width is another kernel to compile, which takes longer than a small run
+    few = paths <= 1 << 18
+    lanes = (1 << 16, 1 << 12) if few else (1 << 18, 1 << 16, 1 << 14, 1 << 12)
+    return Widths(lanes, 1 << 22, 1, 4, kernel)
 
 
 class Ended(NamedTuple):

@@ -87,6 +87,7 @@ def test_only_weights_and_biases_are_trained():
         ({"widths": ()}, "`widths` must be positive numbers of units; got"),
         ({"widths": (4, 0)}, "`widths` must be positive numbers of units; got"),
         ({"widths": (4,), "frequencies": -1.0}, "`frequencies` and `n_features` must be positive"),
+        ({"widths": (4,), "frequencies": [[1.0, 2.0]]}, "must be finite and have one row of 1"),
     ],
 )
 def test_refusals(arguments, message):
