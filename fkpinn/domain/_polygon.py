@@ -86,27 +86,30 @@ class Polygon(AbstractDomain):
         return np.stack([along[:, 1], -along[:, 0]], axis=1) / _lengths(along)[:, None]
 
     def _nearest(self, x: Point) -> tuple[Int[Array, ""], Scalar, Vector]:
-        """Nearest edge, position along it in [0, 1], and the vector from there to `x`."""
+        """Nearest edge, position along its line, and the vector from the edge to `x`."""
         start, along = (like(x, a) for a in self._edges())
-        t = jnp.clip(jnp.sum((x[None] - start) * along, 1) / jnp.sum(along**2, 1), 0.0, 1.0)
-        away = x[None] - (start + t[:, None] * along)
+        t = jnp.sum((x[None] - start) * along, 1) / jnp.sum(along**2, 1)
+        away = x[None] - (start + jnp.clip(t, 0.0, 1.0)[:, None] * along)
         edge = jnp.argmin(jnp.sum(away**2, axis=1))
         return edge, t[edge], away[edge]
 
     def signed_distance(self, x: Point) -> Scalar:
         """Distance to the boundary, negative inside.
 
-        Where the nearest boundary point is inside an edge, the side of that edge decides;
-        where it is a vertex, `x` is outside if the vertex is convex and inside if reflex.
+        Where the nearest boundary point is inside an edge, the side of that edge decides, and at
+        a vertex between edges of one line as well; at other vertices `x` is outside if the vertex
+        is convex and inside if reflex.
         """
         edge, t, away = self._nearest(x)
         normal = like(x, self._edge_normals())[edge]
-        convex = jnp.asarray(_is_convex(np.asarray(self.vertices)))
+        corners = np.asarray(self.vertices)
+        convex, straight = jnp.asarray(_is_convex(corners)), jnp.asarray(_is_straight(corners))
         last = len(self.vertices) - 1
         vertex = jnp.where(t <= 0, edge, jnp.where(edge == last, 0, edge + 1))
         at_vertex = jnp.where(convex[vertex], 1.0, -1.0) * length(away)
         start = like(x, np.asarray(self.vertices))[edge]
-        return jnp.where((t > 0) & (t < 1), jnp.dot(normal, x - start), at_vertex)
+        by_edge = ((t >= 0) & (t <= 1)) | straight[vertex]
+        return jnp.where(by_edge, jnp.dot(normal, x - start), at_vertex)
 
     def level(self, x: Point) -> Scalar:
         """In a convex polygon the nearest edge line decides, without a search."""
@@ -243,6 +246,12 @@ def _is_convex(corners: np.ndarray) -> np.ndarray:
     return _cross(corners - before, after - corners) >= 0
 
 
+def _is_straight(corners: np.ndarray) -> np.ndarray:
+    before, after = np.roll(corners, 1, axis=0), np.roll(corners, -1, axis=0)
+    turn = np.abs(_cross(corners - before, after - corners))
+    return turn <= 1e-9 * _lengths(corners - before) * _lengths(after - corners)
+
+
 def _check_simple(corners: np.ndarray) -> None:
     """Raise if two edges touch elsewhere than in a shared vertex."""
     n = len(corners)
@@ -274,7 +283,7 @@ def _edges_meet(a, b, c, d, neighbors: bool) -> bool:
     if side_c == side_d == 0:  # on one line
         axis = int(np.argmax(np.abs(b - a)))
         low, high = sorted((a[axis], b[axis]))
-        return max(min(c[axis], d[axis]), low) <= min(max(c[axis], d[axis]), high)
+        return bool(max(min(c[axis], d[axis]), low) <= min(max(c[axis], d[axis]), high))
     return bool(side_c * side_d <= 0 and side_a * side_b <= 0)
 
 

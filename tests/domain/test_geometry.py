@@ -6,6 +6,7 @@ from typing import NamedTuple
 import helpers
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -210,3 +211,15 @@ def test_domains_are_hashable_and_static_under_jit():
     assert hash(domain) == hash(helpers.combinations[0].domain)
     distance = jax.jit(lambda d, x: d.signed_distance(x))
     assert distance(domain, jnp.zeros(2)).shape == ()
+
+
+def test_a_vertex_between_edges_of_one_line_changes_nothing(getkey):
+    """Also for points whose nearest boundary point is that vertex, in both precisions."""
+    plain = Polygon([(0, 0), (2, 0), (2, 1), (0, 1)])
+    dotted = Polygon([(0, 0), (0.7, 0), (1.1, 0), (2, 0), (2, 1), (1.3, 1), (0, 1)])
+    above = [[x, y] for x in (0.7, 1.1, 1.3) for y in (-0.3, 0.1, 0.25, 0.9, 1.2)]
+    around = jr.uniform(getkey(), (200, 2), minval=-1.0, maxval=3.0)
+    for dtype, near in ((jnp.float64, 1e-12), (jnp.float32, 1e-6)):
+        points = jnp.concatenate([jnp.asarray(above), around]).astype(dtype)
+        found, expected = (jax.vmap(d.signed_distance)(points) for d in (dotted, plain))
+        np.testing.assert_allclose(found, expected, atol=near)
