@@ -31,7 +31,9 @@ def time_diffrax(points: np.ndarray, n_paths: int, dt: float, seed: int) -> Time
         size = next(size for size in _SIZES if size >= left.size)
         padded = np.zeros((size, 2), np.float32)
         padded[: left.size] = x
-        spent, end, out = (np.asarray(a)[: left.size] for a in _round(padded, round_key, dt))
+        with jax.numpy_dtype_promotion("standard"):  # diffrax relies on it
+            found = _round(padded, round_key, dt)
+        spent, end, out = (np.asarray(a)[: left.size] for a in found)
         exit_times[left] += np.rint(spent / dt) * dt
         x, left = end[~out], left[~out]
     path_steps = int(np.rint(exit_times.sum() / dt))

@@ -173,7 +173,7 @@ def _check_type(field: dataclasses.Field, value: Any) -> None:
     if isinstance(value, tuple):
         wrong = wrong or any(isinstance(v, bool) or not isinstance(v, int) for v in value)
     if wrong:
-        raise TypeError(f"`{field.name}` must be of type {expected}; got {value!r}.")
+        raise ValueError(f"`{field.name}` must be of type {expected}; got {value!r}.")
 
 
 def _spelled(kind: Any) -> str:

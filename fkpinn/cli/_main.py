@@ -66,7 +66,7 @@ def _guard(run: Callable[[], None], *, debug: bool) -> int:
     except BrokenPipeError:  # the reader, `head` say, had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError) as error:
         if debug:
             raise
         return _fail(error, code=2)

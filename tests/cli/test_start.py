@@ -69,7 +69,7 @@ def test_module_is_the_command():
     ("argv", "message"),
     [
         (["sovle", "met"], "Available subcommands"),
-        (["solve"], "Missing from fkpinn solve"),
+        (["labels"], "Missing from fkpinn labels"),
         (["solve", "met", "--preset", "fast"], "'--preset'"),
         (["solve", "met", "--sede", "3"], "--seed"),
     ],
