@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._field import Directions, Taylor, Weights, taylor
@@ -23,7 +24,8 @@ def directions_of(problem: Problem, z: SpaceTimePoint) -> tuple[Directions, Weig
         if problem.timed:
             weights = jnp.pad(weights, (1, 0))
         return jnp.eye(problem.n_coords, dtype=z.dtype), weights
-    return _with_drift(problem, sigma.T, z), jnp.ones(sigma.shape[1] + 1, z.dtype).at[-1].set(0.0)
+    weights = _then_zero(np.ones(sigma.shape[1]))
+    return _with_drift(problem, sigma.T, z), jnp.asarray(weights, z.dtype)
 
 
 def first_order(problem: Problem, at: Taylor, z: SpaceTimePoint) -> Scalar:
@@ -75,7 +77,7 @@ def sampled_residual(
     """
     sigma = problem.sigma(z)
     signs = jr.rademacher(key, (n_directions, sigma.shape[1]), z.dtype)
-    weights = jnp.full(n_directions + 1, 1.0 / n_directions, z.dtype).at[-1].set(0.0)
+    weights = jnp.asarray(_then_zero(np.full(n_directions, 1.0 / n_directions)), z.dtype)
     at = taylor(u, z, _with_drift(problem, signs @ sigma.T, z), weights)
     return _residual(problem, at, at.slopes[-1], z)
 
@@ -95,8 +97,13 @@ def _with_drift(problem: Problem, rows: Float[Array, "m d"], z: SpaceTimePoint) 
     rows = jnp.concatenate([rows, problem.drift(z)[None]])
     if not problem.timed:
         return rows
-    time = jnp.zeros((len(rows), 1), z.dtype).at[-1].set(1.0)
-    return jnp.concatenate([time, rows], axis=1)
+    time = jnp.asarray(1.0 - _then_zero(np.ones(len(rows) - 1)), z.dtype)
+    return jnp.concatenate([time[:, None], rows], axis=1)
+
+
+def _then_zero(weights: np.ndarray) -> np.ndarray:
+    """The drift comes last and has no second derivatives."""
+    return np.append(weights, 0.0)
 
 
 def residual_by_hessian(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
