@@ -42,6 +42,9 @@ def unpack(path: Path, names: list[str], kind: str = "label file") -> dict[str, 
 def parse(path: Path, text: np.ndarray) -> dict[str, Any]:
     """A JSON object that travels as an array of one string."""
     try:
-        return json.loads(str(text))
+        found = json.loads(str(text))
     except json.JSONDecodeError as error:
         raise ValueError(f"`{path}` is damaged: {error}. Delete it and run again.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"`{path}` is damaged: its record is no JSON object. Delete it.")
+    return found

@@ -146,6 +146,10 @@ class _Run:
                 f"`{self.checkpoint}` belongs to another training ({about.get('plan')!r}, now "
                 f"{self._plan()!r}). Use another folder, or delete it."
             )
+        kinds = {"phase": int, "history": list, "stopped": list}
+        for name, kind in kinds.items():
+            if not isinstance(about.get(name), kind):
+                raise ValueError(f"`{self.checkpoint}` is damaged: `{name}` is missing or wrong.")
         self.history, self.stopped = about["history"], about["stopped"]
         return about
 
@@ -172,9 +176,7 @@ class _Run:
             if phase.redraw and step and step % phase.redraw == 0:
                 fresh = jr.fold_in(jr.fold_in(self.key, index), step)
                 state = state._replace(loss=redraw(state, fresh))
-            upto = min(step + count, phase.steps)
-            if phase.redraw:
-                upto = min(upto, (step // phase.redraw + 1) * phase.redraw)
+            upto = next_stop(phase, step, count)
             begin = time.perf_counter()
             state, report = block(state, jnp.asarray(upto - step, jnp.int32))
             value = float(report.loss)
@@ -182,7 +184,6 @@ class _Run:
             step = int(state.step)
             if not np.isfinite(value):
                 self.stopped.append(_not_a_number(phase, step, good))
-                state = good
                 break
             # the loss belongs to the parameters before the last step, so they were good
             good = state if bool(jnp.all(jnp.isfinite(state.parameters))) else good
@@ -192,10 +193,11 @@ class _Run:
                 self.stopped.append(f"{phase.name} stopped after {step} steps: {why}.")
                 break
             count = next_count(count, spent)
-            self._save(index, state)
+            if good is state:
+                self._save(index, state)
         self.done += phase.steps
-        network, weighting = eqx.combine(unravel(state.parameters), static)
-        return network, weighting, state.loss
+        network, weighting = eqx.combine(unravel(good.parameters), static)
+        return network, weighting, good.loss
 
     def _report(self, phase: Phase, step: int, report: Report, network: Callable[[], Any]) -> None:
         loss = float(report.loss)
@@ -223,6 +225,12 @@ class _Run:
         os.makedirs(self.checkpoint.parent, exist_ok=True)
         save_state(self.checkpoint, state, about)
         self.saved = time.perf_counter()
+
+
+def next_stop(phase: Phase, step: int, count: int) -> int:
+    """Where a block of steps ends: at its count, at fresh points, or with the phase."""
+    upto = min(step + count, phase.steps)
+    return min(upto, (step // phase.redraw + 1) * phase.redraw) if phase.redraw else upto
 
 
 def next_count(count: int, spent: float) -> int:

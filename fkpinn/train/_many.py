@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._progress import AbstractProgress, SilentProgress
 from ..loss import AbstractWeighting, Fixed, Loss, cast
-from ._fit import Fit, Phase, State, check_phases, compiled, next_count, precision
+from ._fit import Fit, Phase, State, check_phases, compiled, next_count, next_stop, precision
 from ._objective import Objective, split
 
 
@@ -104,20 +104,18 @@ class _Runs:
             if phase.redraw and step and step % phase.redraw == 0:
                 fresh = jax.vmap(lambda k, s=step: jr.fold_in(jr.fold_in(k, index), s))(self.keys)
                 state = state._replace(loss=redraw(state, fresh))
-            upto = min(step + count, phase.steps)
-            if phase.redraw:
-                upto = min(upto, (step // phase.redraw + 1) * phase.redraw)
+            upto = next_stop(phase, step, count)
             clock = time.perf_counter()
             state, report = block(state, jnp.asarray(upto - step, jnp.int32))
             values, whys = np.asarray(report.loss), np.asarray(report.stopped)
             spent, step = (time.perf_counter() - clock) / (upto - step), upto
             fine = np.isfinite(values) & np.asarray(jnp.all(jnp.isfinite(state.parameters), axis=1))
-            alive &= self._end(phase, step, fine, whys, alive)
-            good = jnp.where(jnp.asarray(alive)[:, None], state.parameters, good)
-            # a run that has ended stays where it was
+            moved = alive & fine  # a run that has ended stays where it was
+            good = jnp.where(jnp.asarray(moved)[:, None], state.parameters, good)
             state = state._replace(parameters=good)
-            network = lambda i, s=state: unravel_network(s.parameters[i], unravel, static)
-            self._report(phase, step, report, alive, network)
+            network = lambda i, p=good: eqx.combine(unravel(p[i]), static)[0]
+            self._report(phase, step, report, moved, network)
+            alive &= self._end(phase, step, fine, whys, alive)
             count = next_count(count, spent)
         self.done += phase.steps
         trained = [eqx.combine(unravel(p), static) for p in good]
@@ -149,11 +147,6 @@ class _Runs:
         if alive.any():
             mean = float(np.mean(np.asarray(report.loss)[alive]))
             self.progress.update(self.done + step, loss=mean)
-
-
-def unravel_network(parameters, unravel, static) -> Any:
-    """The network with these parameters."""
-    return eqx.combine(unravel(parameters), static)[0]
 
 
 def _stacked(argument: str, trees: Sequence[Any]) -> Any:

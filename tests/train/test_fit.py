@@ -130,6 +130,36 @@ def test_damaged_checkpoints_are_refused(tmp_path, how):
         fit(*start(), phases()[:1], folder=tmp_path, key=jr.key(3))
 
 
+@pytest.mark.parametrize("about", ["[1]", '{"format": 1, "leaves": 0, "plan": "PLAN"}'])
+def test_checkpoints_without_their_record_are_refused(tmp_path, about):
+    plan = module._Run(phases()[:1], None, None, None, 0.0, jr.key(3))._plan()
+    text = np.array(about.replace('"PLAN"', json.dumps(plan)))
+    (tmp_path / "checkpoints").mkdir()
+    np.savez(tmp_path / "checkpoints" / "last.npz", about=text)
+    with pytest.raises(ValueError, match=r"is damaged"):
+        fit(*start(), phases()[:1], folder=tmp_path, key=jr.key(3))
+
+
+def test_a_last_step_into_nothing_is_taken_back():
+    """The loss of a step is that before it, so the end of a phase must look at the parameters."""
+    run = fit(*start(), [Phase("wild", GradientDescent(1e300), 1)], key=jr.key(3))
+    for a, b in zip(leaves(run.network), leaves(start()[0]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_run_that_stops_keeps_its_last_steps():
+    """One of several that has reached its minimum is returned there, not a block earlier."""
+    networks, losses, keys = several(2)
+    long = [Phase("L-BFGS", LBFGS(tolerance=1e-3), 300)]
+    for run, network, loss, key in zip(
+        fit_many(networks, losses, long, keys=keys), networks, losses, keys, strict=True
+    ):
+        alone = fit(network, loss, long, key=key)
+        assert alone.stopped and run.stopped
+        for a, b in zip(leaves(run.network), leaves(alone.network), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
 def test_watch_is_called_and_recorded():
     run = fit(
         *start(),
