@@ -31,7 +31,9 @@ def presets(monkeypatch):
     monkeypatch.setitem(PRESETS, "quick", small)
 
 
-@pytest.mark.parametrize("name", ["poisson", "ornstein-uhlenbeck"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("poisson", marks=pytest.mark.slow), "ornstein-uhlenbeck"]
+)
 def test_run_writes_a_folder(name, presets, tmp_path):
     result = run(name, out=tmp_path / "run", seed=1)
     assert (tmp_path / "run" / "result.json").read_text() == json.dumps(
@@ -57,11 +59,9 @@ def result_history(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-SLOW = ("fk-pinn", "fk-pinn-adam", "pinn-engd", "pinn-nncg")  # others share their parts
-
-
+# the other methods are made of parts that are tested on their own
 @pytest.mark.parametrize(
-    "method", [pytest.param(m, marks=[pytest.mark.slow] if m in SLOW else []) for m in METHODS]
+    "method", [m if m == "pinn" else pytest.param(m, marks=pytest.mark.slow) for m in METHODS]
 )
 def test_every_method_runs(method):
     solution = solve(EXIT, settings=small, method=method, seed=3)

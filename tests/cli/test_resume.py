@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 
 from fkpinn.labels import Labels
 
@@ -38,10 +39,13 @@ def kill(out, moment):
     assert partial.exists() == (moment is not None) or out.exists()
 
 
-def test_killed_and_started_again(tmp_path):
+@pytest.mark.parametrize(
+    "moments", [(0.05,), pytest.param((None, 0.7), marks=pytest.mark.slow)], ids=["one", "two more"]
+)
+def test_killed_and_started_again(tmp_path, moments):
     start(tmp_path / "whole" / "labels.npz")
     undisturbed = Labels.load(tmp_path / "whole" / "labels.npz")
-    for moment in (None, 0.05, 0.7):
+    for moment in moments:
         out = tmp_path / str(moment) / "labels.npz"
         out.parent.mkdir()
         kill(out, moment)

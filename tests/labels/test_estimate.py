@@ -77,7 +77,9 @@ def test_euler_is_the_algorithm_of_the_paper():
     assert int(jnp.sum(labels.unfinished)) == cut
 
 
-@pytest.mark.parametrize("name", ["met", "robin", "poisson-5d"])
+@pytest.mark.parametrize(
+    "name", ["met", *(pytest.param(n, marks=pytest.mark.slow) for n in ("robin", "poisson-5d"))]
+)
 def test_labels_do_not_depend_on_how_the_work_is_cut(name):
     problem = fk.catalogue(name).problem
     points = fk.sample_interior(problem, 5, dtype=jnp.float32, key=jr.key(2))

@@ -17,13 +17,17 @@ ONE_WIDTH = Widths((512,), 1 << 16, 2)  # one width compiles once; labels do not
 
 # problem, paths a point and step. By walk on spheres the first two have no step. The third has
 # a bias of second order, some 1e-4 here, against standard errors of about 1e-2.
-COVERED = [("exit-ball-3d", 500, 1.0), ("poisson", 500, 1.0), ("ornstein-uhlenbeck", 500, 0.02)]
+COVERED = [
+    ("exit-ball-3d", 500, 1.0),
+    pytest.param("poisson", 500, 1.0, marks=pytest.mark.slow),
+    ("ornstein-uhlenbeck", 500, 0.02),
+]
 
 
 # a few of the points lie so close to the boundary that one path carries most of the sum, and the
 # package says so; they count here like all others
 @pytest.mark.filterwarnings("ignore:At . of 1000 points one path carries:UserWarning")
-@pytest.mark.parametrize(("name", "n_paths", "dt"), COVERED, ids=[c[0] for c in COVERED])
+@pytest.mark.parametrize(("name", "n_paths", "dt"), COVERED)
 def test_intervals_cover_as_often_as_they_say(name, n_paths, dt, record_property):
     """Of 1,000 independent points at 95%, between 93% and 97%: 2.9 standard errors."""
     case = helpers.case(name)

@@ -106,6 +106,7 @@ def _value(given, z):
     return given(z) if callable(given) else given
 
 
+SLOW = [pytest.param("l-shape", marks=pytest.mark.slow)]  # takes long to compile
 SURFACE = {  # points of named and of other parts, and corners
     "committor": [(0.8235, 0.0281), (-0.5582, 1.6417), (-1.5, 0.5), (1.2, 2.0)],
     "l-shape": [(1.0, 1.5), (0.5, 2.0), (1.0, 1.0), (2.0, 1.0), (0.0, 0.0)],
@@ -121,7 +122,7 @@ def test_derivatives_are_finite_on_the_boundary(name):
     assert all(np.all(np.isfinite(leaf)) for leaf in at)
 
 
-@pytest.mark.parametrize("name", ["poisson", "committor", "l-shape", "squares", "moving"])
+@pytest.mark.parametrize("name", ["poisson", "committor", *SLOW, "squares", "moving"])
 def test_derivatives_agree_with_nested_ones(name):
     u, timed = wrapped(name), case_of(name).timed
     n = u.domain.dim + timed
@@ -169,7 +170,7 @@ def test_gradients_reach_the_network_and_compile_once():
         assert np.all(np.isfinite(leaf)) and np.any(leaf != 0)
 
 
-@pytest.mark.parametrize("name", ["committor", "l-shape"])
+@pytest.mark.parametrize("name", ["committor", *SLOW])
 def test_single_precision(name):
     domain, data, _ = case_of(name)
     network = MLP(*domain.bounding_box(), [8], dtype=jnp.float32, key=jr.key(0))
