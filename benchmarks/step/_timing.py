@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+_PAUSE = 0.1  # seconds; threads of the code before go on looking for work for a while
+
 
 class Timed:
     """A function compiled for its arguments, and the seconds that calls of it have taken."""
@@ -27,6 +29,8 @@ class Timed:
 
     def turn(self) -> None:
         """One timing: a call that is waited for; on a GPU also many in a row, as in training."""
+        time.sleep(_PAUSE)
+        jax.block_until_ready(self._compiled(*self._args))  # caches hold what the last one left
         began = time.perf_counter()
         jax.block_until_ready(self._compiled(*self._args))
         self._latencies.append(time.perf_counter() - began)
