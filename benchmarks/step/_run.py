@@ -42,7 +42,7 @@ def run(
 
     Args:
         n_points: points of the residual.
-        repeats: timings whose median is reported; on a GPU each is of 50 calls in a row.
+        repeats: timings whose median is reported; on a GPU each is of a compiled loop of 50 calls.
         width: units of a hidden layer.
         depth: hidden layers.
     """
