@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from fkpinn.domain import Interval as Interval
     from fkpinn.domain import Polygon as Polygon
     from fkpinn.domain import RegularPolygon as RegularPolygon
+    from fkpinn.evaluate import Certificate as Certificate
     from fkpinn.evaluate import Errors as Errors
+    from fkpinn.evaluate import certify as certify
     from fkpinn.evaluate import errors as errors
+    from fkpinn.evaluate import value_with_interval as value_with_interval
     from fkpinn.labels import Labels as Labels
     from fkpinn.labels import estimate_defect as estimate_defect
     from fkpinn.labels import estimate_labels as estimate_labels
@@ -75,8 +78,11 @@ _EXPORTS: dict[str, str] = {
     "estimate_defect": "fkpinn.labels",
     "estimate_labels": "fkpinn.labels",
     "plan_labels": "fkpinn.labels",
+    "Certificate": "fkpinn.evaluate",
     "Errors": "fkpinn.evaluate",
+    "certify": "fkpinn.evaluate",
     "errors": "fkpinn.evaluate",
+    "value_with_interval": "fkpinn.evaluate",
     "Settings": "fkpinn._solve",
     "Solution": "fkpinn._solve",
     "load": "fkpinn._solve",

@@ -12,6 +12,7 @@ LAYERS = {
     "_types": (0, -1),
     "_records": (0, -1),
     "_files": (0, -1),
+    "_interval": (0, -1),
     "_field": (1, 0),
     "_progress": (0, -1),
     "domain": (1, 0),

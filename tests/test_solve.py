@@ -16,12 +16,24 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
-from fkpinn._solve import METHODS, PRESETS, Settings, load, resume, run, settings_from, solve
-from fkpinn._solve._settings import read_config
+from fkpinn._progress import SilentProgress
+from fkpinn._solve import (
+    METHODS,
+    PRESETS,
+    Settings,
+    certify_run,
+    load,
+    resume,
+    run,
+    settings_from,
+    solve,
+)
+from fkpinn._solve._rounds import _Rounds, corrected, improve
+from fkpinn._solve._settings import read_config, write_config
 
 small = Settings(
     widths=(8, 8), n_collocation=60, p_data=0.25, n_boundary=20, n_paths=20, natural_steps=6,
-    adam_steps=20, lbfgs_steps=4, nncg_steps=1, n_test=100,
+    adam_steps=20, lbfgs_steps=4, nncg_steps=1, n_test=100, certify_seconds=0.0,
 )  # fmt: skip
 EXIT = fk.catalogue("exit-ball-3d").problem
 
@@ -121,6 +133,93 @@ def test_a_second_pass_of_labels_where_the_residual_is_large(tmp_path):
     assert len(both.value) == settings.n_labels and both.n_paths == 20
     with pytest.raises(ValueError, match=r"`other` must have as many paths a point"):
         first.joined(second._replace(n_paths=3))
+
+
+def test_a_certificate_comes_with_the_run(tmp_path):
+    result = run(EXIT, settings=dataclasses.replace(small, certify_seconds=2.0), out=tmp_path)
+    certificate = result["certificate"]
+    assert certificate["ci_low"] <= certificate["l2_rel"] <= certificate["ci_high"]
+    assert (tmp_path / "figures" / "certificate.png").exists()
+    assert "Error without a reference" in (tmp_path / "report.html").read_text()
+    loaded = load(tmp_path / "solution.fkpinn", EXIT)
+    assert loaded.certificate == certificate
+    again = certify_run(tmp_path, find=lambda _: EXIT, n_points=64, n_paths=32, seed=5)
+    assert again["n_points"] == 64 and again["n_paths"] == 32
+    stored = json.loads((tmp_path / "result.json").read_text())
+    assert stored["certificate"] == again
+    low, high = again["ci_low"], again["ci_high"]
+    direct = loaded.certify(n_points=64, n_paths=32, seed=5)
+    assert (direct.ci_low, direct.ci_high) == (low, high)
+    values = loaded.value_with_interval([0.1, 0.2, 0.3], n_paths=64)
+    assert values.low[0] < values.value[0] < values.high[0]
+
+
+def test_certify_wants_a_finished_run(tmp_path):
+    with pytest.raises(ValueError, match="is not a run folder"):
+        certify_run(tmp_path)
+    write_config(
+        tmp_path / "config.toml",
+        {
+            "problem": "met",
+            "method": "pinn",
+            "preset": "quick",
+            "seed": 0,
+            "settings": dataclasses.asdict(small),
+        },
+    )
+    with pytest.raises(ValueError, match="holds no solution yet"):
+        certify_run(tmp_path)
+
+
+better = dataclasses.replace(
+    small, widths=(16, 16), n_collocation=300, n_boundary=60, n_paths=100, natural_steps=30,
+    label_rate=0.7, polish_steps=10, polish_times=2, certify_seconds=5.0,
+)  # fmt: skip
+
+
+def test_a_target_is_reached_and_said():
+    solution = solve(EXIT, settings=better, target=0.05, seed=3)
+    assert solution.certificate["ci_high"] <= 0.05
+    assert solution.stopped[-1].startswith("target 0.05 reached: relative L2 error")
+    points = fk.sobol_interior(EXIT, 256)
+    truth = fk.ExactReference(EXIT, fk.catalogue("exit-ball-3d").exact)
+    assert fk.errors(EXIT, solution.network, truth, points).l2_rel < 0.05
+
+
+def test_a_target_out_of_reach_is_said():
+    poor = dataclasses.replace(better, widths=(2,), rounds=2, polish_steps=4)
+    solution = solve(EXIT, settings=poor, target=1e-9, seed=3)
+    assert "target 1e-09 not reached" in solution.stopped[-1]
+    assert "Try `preset='best'`" in solution.stopped[-1]
+
+
+def test_a_round_with_corrected_labels(monkeypatch):
+    """Labels from the network's own error are as good as they say, and lie where it is large."""
+    solution = solve(EXIT, settings=small, seed=3)
+    exact = fk.catalogue("exit-ball-3d").exact
+    truth = lambda points: np.asarray(jax.vmap(exact)(jnp.asarray(points)))
+    found = solution.certify(n_points=256, n_paths=64)
+    state = _Rounds(
+        EXIT, better, 0.1, 5.0, 0, SilentProgress(), None, None, jax.random.key(0)
+    )  # fmt: skip
+    points = state.where(found, 100, jax.random.key(1))
+    labels = corrected(
+        EXIT, solution.network, points, n_paths=400, seed=1, progress=SilentProgress()
+    )
+    sigma = (np.asarray(labels.value) - truth(points)) / np.asarray(labels.stderr)
+    assert 0.7 < np.sqrt(np.mean(sigma**2)) < 1.3
+    square = lambda at: np.mean((np.asarray(solution(at)) - truth(at)) ** 2)
+    assert square(points) > 1.2 * square(fk.sobol_interior(EXIT, 1000))
+    rounds = dataclasses.replace(better, rounds=1)
+    monkeypatch.setattr(_Rounds, "predict", lambda self, kind, best: 3.0 + (kind == "refresh"))
+    improved = improve(
+        EXIT, rounds, solution.network, size=0.07, trained_in=2.0, seed=3,
+        progress=SilentProgress(), key=jax.random.key(3),
+    )  # fmt: skip
+    (record,) = improved.rounds
+    assert record["kind"] == "refresh" and record["kept"]
+    assert record["after"] < 0.5 * record["before"]
+    assert improved.certificate.l2_rel == record["after"]
 
 
 def test_labels_of_ones_own():
@@ -309,7 +408,7 @@ def command(*words):
 
 SIZES = [
     "widths=[10, 10]", "n_collocation=80", "n_boundary=20", "n_paths=20", "p_data=0.2",
-    "natural_steps=30", "n_test=50", "checkpoint_seconds=0",
+    "natural_steps=30", "n_test=50", "checkpoint_seconds=0", "certify_seconds=0",
 ]  # fmt: skip
 
 

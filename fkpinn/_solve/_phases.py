@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._field import AbstractField
 from .._progress import AbstractProgress
-from ..labels import Labels, estimate_labels
+from ..labels import Labels, estimate_labels, step_size
 from ..loss import (
     AbstractTerm,
     Adaptive,
@@ -26,6 +26,7 @@ from ..loss import (
     ResidualTerm,
     TerminalTerm,
     Uncertainty,
+    cast,
 )
 from ..nn import MLP, HardDirichlet
 from ..problem import Dirichlet, Problem
@@ -35,6 +36,9 @@ from ._settings import Settings
 
 _PILOT = 30  # steps of the training whose residual tells where more labels go
 _APART = 1 << 40  # between the seeds of the two sets of labels
+_ROUND_STEPS = 40  # of a round, where the settings name none
+_POLISH = 1e-6  # damping of the last steps
+_POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
 
 
@@ -88,14 +92,6 @@ def make_labels(
     return first.joined(second)
 
 
-def step_size(problem: Problem, points) -> float:
-    """A step that moves a path by about half a percent of the domain's diameter."""
-    variance = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)(points)
-    reach = 0.005 * problem.domain.diameter()
-    step = reach**2 / float(jnp.max(variance))
-    return step if problem.horizon is None else min(step, problem.horizon / 100)
-
-
 def train(
     problem: Problem,
     settings: Settings,
@@ -110,7 +106,7 @@ def train(
     """Draw points, make the network, run the phases."""
     net_key, data_key, fit_key = jr.split(key, 3)
     size = solution_size(labels)
-    phases = _phases(settings, method, labels, size, problem.timed)
+    phases = _phases(problem, settings, method, labels, size)
     double = any(phase.optimizer.dtype == "float64" for phase in phases)
     with jax.enable_x64(True) if double else contextlib.nullcontext():
         dtype = jnp.dtype(phases[0].optimizer.dtype or "float32")
@@ -118,6 +114,50 @@ def train(
         network = make_network(problem, settings, size, dtype=dtype, key=net_key)
         return fit(
             network, loss, phases,
+            progress=progress, watch=watch, folder=folder,
+            interval=settings.checkpoint_seconds, key=fit_key,
+        )  # fmt: skip
+
+
+def polish(
+    problem: Problem,
+    settings: Settings,
+    network: AbstractField,
+    labels: Labels | None,
+    *,
+    size: float,
+    name: str,
+    progress: AbstractProgress,
+    watch: Callable[[Any], dict[str, float]] | None = None,
+    folder: Path | None = None,
+    key: PRNGKeyArray,
+) -> Fit:
+    """Train a good network on, with many points; labels weigh what their noise allows.
+
+    The residual that is left counts as the noise of its points, so that a label weighs as many of
+    these as its own noise, squared, goes into it.
+    """
+    data_key, fit_key = jr.split(key)
+    times = settings.polish_times
+    many = dataclasses.replace(
+        settings,
+        n_collocation=times * settings.n_collocation,
+        n_boundary=times * settings.n_boundary,
+        p_data=0.0,
+    )
+    with jax.enable_x64(True):
+        network = cast(network, "float64")
+        loss = _loss(problem, many, labels, size, jnp.dtype("float64"), data_key)
+        given = _polish_weights(problem, settings)
+        if labels is not None:
+            noise = float(np.sqrt(np.mean(np.asarray(labels.error(), np.float64) ** 2))) / size
+            left = float(loss.terms["residual"](network))
+            given["labels"] = left / noise**2 * len(labels.value) / many.n_collocation
+        steps = settings.polish_steps or _ROUND_STEPS
+        optimizer = _polisher(dataclasses.replace(settings, polish_steps=steps))
+        phase = Phase(name, optimizer, steps, Fixed(given), settings.redraw)
+        return fit(
+            network, loss, [phase],
             progress=progress, watch=watch, folder=folder,
             interval=settings.checkpoint_seconds, key=fit_key,
         )  # fmt: skip
@@ -185,10 +225,10 @@ def _loss(
 
 
 def _phases(
-    settings: Settings, method: str, labels: Labels | None, size: float, timed: bool
+    problem: Problem, settings: Settings, method: str, labels: Labels | None, size: float
 ) -> list[Phase]:
     """The phases of a method; every weight is said in the first."""
-    names = ("residual", "boundary", *(["terminal"] if timed else []))
+    names = ("residual", "boundary", *(["terminal"] if problem.timed else []))
     names += ("labels",) if labels is not None else ()
     weight = settings.boundary_weight
     given: dict[str, float] = {"boundary": weight, "terminal": weight}
@@ -202,12 +242,9 @@ def _phases(
         steps = settings.natural_steps or 500
         phases = [Phase("natural gradient", optimizer, steps, weighting, settings.redraw)]
         if settings.polish_steps:
-            final = Fixed(given | {"labels": 0.0})
-            polish = NaturalGradient(damping=1e-7, momentum=settings.momentum)
-            more = settings.polish_times
-            phases.append(
-                Phase("polish", polish, settings.polish_steps, final, settings.redraw, more)
-            )
+            final = Fixed(_polish_weights(problem, settings) | {"labels": 0.0})
+            more, steps = settings.polish_times, settings.polish_steps
+            phases.append(Phase("polish", _polisher(settings), steps, final, settings.redraw, more))
         return phases
     weighting = Uncertainty(names) if settings.uncertainty else Fixed(given)
     phases = []
@@ -226,3 +263,22 @@ def _phases(
             f"`lbfgs_steps`."
         )
     return phases
+
+
+def _polisher(settings: Settings) -> NaturalGradient:
+    # With fresh points in every step and less damping, directions that these points hardly
+    # determine would be moved by chance; in the second half that chance is averaged out.
+    settle = settings.polish_steps // 2
+    return NaturalGradient(
+        damping=_POLISH, least=_POLISH, momentum=settings.momentum, settle=settle
+    )
+
+
+def _polish_weights(problem: Problem, settings: Settings) -> dict[str, float]:
+    """Where the residual is small, what is left is mostly error of the Dirichlet data.
+
+    More weight on slopes at reflecting walls made the committor worse, so there it stays.
+    """
+    absorbing = all(isinstance(c, Dirichlet) for c in problem.conditions())
+    weight = settings.boundary_weight * (_POLISH_BOUNDARY if absorbing else 1.0)
+    return {"boundary": weight, "terminal": weight}

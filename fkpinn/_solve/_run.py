@@ -1,6 +1,7 @@
 """From a problem to a trained network, its errors and a run folder."""
 
 import dataclasses
+import json
 import platform
 import time
 from pathlib import Path
@@ -14,17 +15,21 @@ import numpy as np
 
 from .._progress import AbstractProgress, SilentProgress
 from .._records import Errors, installed_versions, write_json
-from ..evaluate import compare, value_and_gradient
+from ..evaluate import Certificate, compare, value_and_gradient
 from ..labels import Labels
 from ..problem import Problem, catalogue
 from ..reference import AbstractReference, catalogue_reference, find_reference
-from ..report import draw_curves, draw_slice, write_page
+from ..report import draw_corrections, draw_curves, draw_slice, write_page
 from ..sampling import sample_interior
 from ..train import Fit
-from ._phases import make_labels, train
+from ._phases import make_labels, solution_size, train
 from ._presets import check_method, check_preset
+from ._rounds import Improved, improve
 from ._settings import Settings, read_config, write_config
-from ._solution import Solution, slice_through
+from ._solution import Solution, load, slice_through
+
+_ROUNDS = 6  # of further training, at most, where a target is given
+_CERTIFY = 20.0  # seconds
 
 
 def solve(
@@ -34,10 +39,15 @@ def solve(
     settings: Settings | None = None,
     method: str = "fk-pinn",
     labels: Labels | None = None,
+    target: float | None = None,
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Solution:
     """Train a network on residual, boundary data and Monte Carlo labels.
+
+    With a `target` the error is measured by paths, and rounds of further training follow until
+    the upper confidence limit of the relative L2 error is below it, or no round is expected to
+    pay; `Solution.stopped` says which.
 
     Args:
         problem: the boundary value problem.
@@ -45,6 +55,7 @@ def solve(
         settings: sizes and weights of your own, instead of a preset.
         method: `fk-pinn`; others are baselines, see `fkpinn solve --help`.
         labels: labels you have already, from measurements say; none are made then.
+        target: relative L2 error to reach.
         seed: fixes everything random.
         progress: told how far the run is.
 
@@ -53,16 +64,26 @@ def solve(
     """
     check_method(method)
     settings = _for_method(settings or check_preset(preset), method)
+    settings = _for_target(settings, target)
     progress = progress or SilentProgress()
     label_key, train_key, _ = jr.split(jr.key(seed), 3)
+    began = time.perf_counter()
     if labels is None or settings.p_data == 0:
         labels = make_labels(
             problem, settings, method, folder=None, progress=progress, seed=seed, key=label_key
         )
     trained = train(problem, settings, method, labels, progress=progress, key=train_key)
+    certificate = None
+    if settings.rounds:
+        improved = improve(
+            problem, settings, trained.network,
+            size=solution_size(labels), trained_in=time.perf_counter() - began, seed=seed,
+            progress=progress, key=jr.fold_in(train_key, 1),
+        )  # fmt: skip
+        trained, certificate = _with_rounds(trained, improved), improved.certificate
     progress.finish()
-    name = problem.name
-    return Solution(problem, trained.network, trained.history, trained.stopped, name)
+    about = None if certificate is None else certificate.to_dict()
+    return Solution(problem, trained.network, trained.history, trained.stopped, problem.name, about)
 
 
 def run(
@@ -71,6 +92,7 @@ def run(
     method: str = "fk-pinn",
     preset: str = "quick",
     settings: Settings | None = None,
+    target: float | None = None,
     seed: int = 0,
     out: Path,
     source: str | None = None,
@@ -83,6 +105,7 @@ def run(
         method: `fk-pinn`, or a baseline.
         preset: how much work, one of `quick`, `best`, `paper`.
         settings: sizes and weights instead of those of the preset.
+        target: relative L2 error to reach, see `solve`.
         seed: fixes everything random.
         out: the run folder, made if it does not exist. Labels and checkpoints of the same run
             that lie there are used.
@@ -94,9 +117,10 @@ def run(
     """
     check_method(method)
     settings = _for_method(settings or check_preset(preset), method)
+    settings = _for_target(settings, target)
     progress, out = progress or SilentProgress(), Path(out)
-    target = catalogue(problem).problem if isinstance(problem, str) else problem
-    name = problem if isinstance(problem, str) else target.name
+    wanted = catalogue(problem).problem if isinstance(problem, str) else problem
+    name = problem if isinstance(problem, str) else wanted.name
     config = {
         "problem": problem if isinstance(problem, str) else source or name,
         "method": method,
@@ -108,33 +132,47 @@ def run(
     label_key, train_key, test_key = jr.split(jr.key(seed), 3)
     clock = [time.perf_counter()]
     labels = make_labels(
-        target, settings, method, folder=out, progress=progress, seed=seed, key=label_key
+        wanted, settings, method, folder=out, progress=progress, seed=seed, key=label_key
     )
     clock.append(time.perf_counter())
     truth = _truth(problem)
-    test = None if truth is None else _Test.draw(target, truth, settings.n_test, test_key)
+    test = None if truth is None else _Test.draw(wanted, truth, settings.n_test, test_key)
     watch = None if test is None else test.watch
     trained = train(
-        target, settings, method, labels,
+        wanted, settings, method, labels,
         progress=progress, watch=watch, folder=out, key=train_key,
     )  # fmt: skip
     clock.append(time.perf_counter())
-    found = None if test is None else test.errors(target, trained.network)
-    solution = Solution(target, trained.network, trained.history, trained.stopped, name)
+    certificate, rounds = None, []
+    if settings.certify_seconds > 0:
+        improved = improve(
+            wanted, settings, trained.network,
+            size=solution_size(labels), trained_in=clock[2] - clock[0], seed=seed,
+            progress=progress, watch=watch, folder=out, key=jr.fold_in(train_key, 1),
+        )  # fmt: skip
+        trained, certificate = _with_rounds(trained, improved), improved.certificate
+        rounds = improved.rounds
+    clock.append(time.perf_counter())
+    found = None if test is None else test.errors(wanted, trained.network)
+    about = None if certificate is None else certificate.to_dict()
+    solution = Solution(wanted, trained.network, trained.history, trained.stopped, name, about)
     solution.save(out / "solution.fkpinn")
-    figures = _draw(out, target, name, trained, truth, found, labels)
+    figures = _draw(out, wanted, name, trained, truth, found, labels)
+    if certificate is not None:
+        figures.append(_draw_certificate(out, solution, certificate))
     result = {
         "problem": name,
         "method": method,
         "preset": preset,
         "seed": seed,
         "errors": found.to_dict() if found else None,
-        "certificate": None,
+        "certificate": about,
+        "rounds": rounds,
         "seconds": {
             "labels": clock[1] - clock[0],
             "compile": trained.compile_seconds,
             "train": clock[2] - clock[1] - trained.compile_seconds,
-            "certify": 0.0,
+            "certify": clock[3] - clock[2],
             "total": time.perf_counter() - clock[0],
         },
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
@@ -151,6 +189,44 @@ def run(
     return result
 
 
+def certify_run(
+    out: Path,
+    *,
+    find=None,
+    progress: AbstractProgress | None = None,
+    **how: Any,
+) -> dict[str, Any]:
+    """Certify the solution in a run folder; its result, figure and report are renewed.
+
+    Args:
+        out: the run folder.
+        find: makes a problem, or a catalogue name, of what `config.toml` says of it.
+        progress: told how far the paths are.
+        how: as for `fkpinn.evaluate.certify`.
+    """
+    out = Path(out)
+    config = _config_of(out)
+    path = out / "solution.fkpinn"
+    if not path.is_file():
+        raise ValueError(
+            f"`{out}` holds no solution yet: its run has not ended. Try `fkpinn solve --resume`."
+        )
+    problem = config["problem"] if find is None else find(config["problem"])
+    solution = load(path, None if isinstance(problem, str) else problem)
+    certificate = solution.certify(progress=progress, **how)
+    picture = _draw_certificate(out, solution, certificate)
+    record = certificate.to_dict()
+    stored = out / "result.json"
+    if stored.is_file():
+        result = json.loads(stored.read_text(encoding="utf-8"))
+        figures = [out / "figures" / Path(f).name for f in result["figures"]]
+        figures += [] if picture in figures else [picture]
+        result |= {"certificate": record, "figures": [str(f) for f in figures]}
+        write_page(out / "report.html", result, [f for f in figures if f.is_file()])
+        write_json(stored, result)
+    return record
+
+
 def resume(out: Path, *, progress: AbstractProgress | None = None, find=None) -> dict[str, Any]:
     """Go on with a run folder after a crash; a finished run is trained no further.
 
@@ -160,10 +236,7 @@ def resume(out: Path, *, progress: AbstractProgress | None = None, find=None) ->
         find: makes a problem, or a catalogue name, of what `config.toml` says of it.
     """
     out = Path(out)
-    path = out / "config.toml"
-    if not path.is_file():
-        raise ValueError(f"`{out}` is not a run folder: it has no `config.toml`.")
-    config = read_config(path)
+    config = _config_of(out)
     problem = config["problem"] if find is None else find(config["problem"])
     return run(
         problem,
@@ -177,9 +250,41 @@ def resume(out: Path, *, progress: AbstractProgress | None = None, find=None) ->
     )
 
 
+def _config_of(out: Path) -> dict[str, Any]:
+    path = out / "config.toml"
+    if not path.is_file():
+        raise ValueError(f"`{out}` is not a run folder: it has no `config.toml`.")
+    return read_config(path)
+
+
 def _for_method(settings: Settings, method: str) -> Settings:
     """A plain PINN takes all collocation points for the residual."""
     return settings if method.startswith("fk") else dataclasses.replace(settings, p_data=0.0)
+
+
+def _for_target(settings: Settings, target: float | None) -> Settings:
+    """A target needs rounds, and a certificate to end them."""
+    if target is not None:
+        settings = dataclasses.replace(settings, target=target)
+    if settings.target is None:
+        return settings
+    return dataclasses.replace(
+        settings,
+        rounds=settings.rounds or _ROUNDS,
+        certify_seconds=settings.certify_seconds or _CERTIFY,
+    )
+
+
+def _with_rounds(trained: Fit, improved: Improved) -> Fit:
+    """One record of the training and of the rounds after it."""
+    taken = trained.history[-1]["step"] if trained.history else 0
+    later = [record | {"step": record["step"] + taken} for record in improved.history]
+    note = [improved.note] if improved.note else []
+    return trained._replace(
+        network=improved.network,
+        history=trained.history + later,
+        stopped=trained.stopped + note,
+    )
 
 
 def _claim(out: Path, config: dict[str, Any]) -> None:
@@ -259,3 +364,13 @@ def _draw(
         draw_slice(folder / "solution.png", title, axes, values, exact, marks),
         draw_curves(folder / "losses.png", trained.history),
     ]
+
+
+def _draw_certificate(out: Path, solution: Solution, certificate: Certificate) -> Path:
+    (out / "figures").mkdir(exist_ok=True)
+    found, problem = certificate.corrections, solution.problem
+    low, high = found.interval(certificate.level)
+    points = np.asarray(found.points, float)[:, problem.n_coords - problem.dim :]
+    value = np.asarray(found.value, float)
+    title = f"{solution.name}: {certificate}"
+    return draw_corrections(out / "figures" / "certificate.png", title, points, value, low, high)

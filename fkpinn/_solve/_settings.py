@@ -20,7 +20,9 @@ class Settings:
     multiplied by `label_rate` at every step of the natural gradient. `redraw` is the number of
     such steps between fresh points. The share `second_pass` of the labels is made where the
     residual of a first, short training is large. The last `polish_steps` have `polish_times` as
-    many points, so that chance in their choice no longer shows.
+    many points, so that chance in their choice no longer shows. Paths of the certificate take up to
+    `certify_seconds`, apart from compilation; 0 leaves it out. After it, up to `rounds` of further
+    training follow where they are expected to pay, until its upper limit is below `target`.
     """
 
     widths: tuple[int, ...] = (40, 40, 40)
@@ -48,6 +50,9 @@ class Settings:
     lbfgs_steps: int = 1000
     nncg_steps: int = 100
     n_test: int = 4000
+    certify_seconds: float = 20.0
+    rounds: int = 0
+    target: float | None = None
     checkpoint_seconds: float = 20.0
 
     def __post_init__(self):
@@ -67,6 +72,7 @@ class Settings:
             "lbfgs_steps",
             "nncg_steps",
             "redraw",
+            "rounds",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"`{name}` must not be negative; got {getattr(self, name)}.")
@@ -81,15 +87,14 @@ class Settings:
             raise ValueError(f"`second_pass` must lie in [0, 1); got {self.second_pass}.")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"`momentum` must lie in [0, 1); got {self.momentum}.")
-        for name in ("dt", "frequencies"):
+        for name in ("dt", "frequencies", "target"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"`{name}` must be positive; got {value}.")
 
-        if not self.checkpoint_seconds >= 0:
-            raise ValueError(
-                f"`checkpoint_seconds` must not be negative; got {self.checkpoint_seconds}."
-            )
+        for name in ("checkpoint_seconds", "certify_seconds"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"`{name}` must not be negative; got {getattr(self, name)}.")
         if self.polish_times < 1:
             raise ValueError(f"`polish_times` must be at least 1; got {self.polish_times}.")
 
@@ -140,7 +145,7 @@ def read_config(path: Path) -> dict[str, Any]:
     for key in config:
         if key not in wanted:
             raise ValueError(f"`{path}`: there is no key `{key}`.{close_matches(key, wanted)}")
-    optional = {"dt": None, "frequencies": None}  # TOML has no word for nothing
+    optional = {"dt": None, "frequencies": None, "target": None}  # TOML has no word for nothing
     config["settings"] = settings_from(optional | config["settings"])
     return config
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._field import AbstractField
+from ..evaluate import Certificate, Values, certify, value_with_interval
 from ..nn import MLP, HardDirichlet
 from ..problem import Problem, catalogue
 from ..reference import fingerprint, same_problem
@@ -26,7 +27,8 @@ _KIND = "fkpinn solution"
 class Solution(eqx.Module):
     """A network that solves a problem: call it with a point, or with points, one a row.
 
-    `stopped` says which phases of the training ended before their budget, and why.
+    `stopped` says which phases of the training ended before their budget, and why, and whether a
+    target was reached. `certificate` is the record of the error that paths measured, if they did.
     """
 
     problem: Problem
@@ -34,6 +36,7 @@ class Solution(eqx.Module):
     history: list[dict[str, Any]] = eqx.field(default_factory=list)
     stopped: list[str] = eqx.field(default_factory=list)
     name: str = eqx.field(static=True, default="")
+    certificate: dict[str, Any] | None = eqx.field(static=True, default=None)
 
     def __call__(self, points: Any) -> Float[Array, "..."]:
         """Value at one point, or values at many."""
@@ -50,6 +53,24 @@ class Solution(eqx.Module):
             array = jnp.asarray(np.asarray(points), float)
             found = np.asarray(_at_points(function, self.problem, array))
         return jnp.asarray(found, wanted)
+
+    def certify(self, **how: Any) -> Certificate:
+        """Relative L2 error with confidence limits, by paths, without a reference.
+
+        Args:
+            how: as for `fkpinn.evaluate.certify`: `n_points`, `n_paths`, `seconds`, `seed`.
+        """
+        return certify(self.problem, self.network, **how)
+
+    def value_with_interval(self, points: Any, **how: Any) -> Values:
+        """Values corrected by paths, with confidence limits.
+
+        Args:
+            points: inside the domain, one a row, or a single one.
+            how: as for `fkpinn.evaluate.value_with_interval`: `n_paths` or `half_width`, `seconds`.
+        """
+        rows = np.atleast_2d(np.asarray(points, float))
+        return value_with_interval(self.problem, self.network, rows, **how)
 
     def plot(self, path: Path | str) -> Path:
         """Draw the solution over the first two axes, at time zero, into a picture."""
@@ -82,6 +103,7 @@ class Solution(eqx.Module):
             "dtype": str(plain.weights[0].dtype),
             "history": self.history,
             "stopped": self.stopped,
+            "certificate": self.certificate,
         }
         save_state(Path(path), plain, about)
 
@@ -109,7 +131,9 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
         plain = _empty_network(about, problem, path.stat().st_size)
         stored = np.array([np.nan if v is None else v for v in about["fingerprint"]], float)
         history, stopped = list(about["history"]), list(about["stopped"])
-        name = str(about["name"])
+        name, certificate = str(about["name"]), about.get("certificate")
+        if not isinstance(certificate, (dict, type(None))):
+            raise ValueError(f"`certificate` is {certificate!r}")
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`{path}` is damaged: {error}.") from error
     if not same_problem(problem, stored):
@@ -121,9 +145,8 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
         plain = load_state(path, plain)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(plain)):
             raise ValueError(f"`{path}` is damaged: a parameter is not a finite number.")
-    return Solution(
-        problem, harden(problem, plain) if about["hard"] else plain, history, stopped, name
-    )
+    network = harden(problem, plain) if about["hard"] else plain
+    return Solution(problem, network, history, stopped, name, certificate)
 
 
 def _empty_network(about: dict[str, Any], problem: Problem, n_bytes: int) -> MLP:

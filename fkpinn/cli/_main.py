@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import tyro
 
 from fkpinn.cli._bench import Bench
+from fkpinn.cli._certify import Certify
 from fkpinn.cli._labels import LabelsCommand
 from fkpinn.cli._plan import PlanCommand
 from fkpinn.cli._problems import Problems
@@ -25,6 +26,7 @@ _COMMANDS = {
     "labels": LabelsCommand,
     "plan": PlanCommand,
     "solve": Solve,
+    "certify": Certify,
     "reference": Reference,
     "bench": Bench,
 }

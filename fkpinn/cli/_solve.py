@@ -32,6 +32,9 @@ class Solve:
     """Settings to change, such as `n_paths=500`."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Go on with this run folder after a crash, instead of starting a run."""
+    target: float | None = None
+    """Relative L2 error to reach: the error is measured by paths, and training goes on until its
+    upper confidence limit is below, or no round is expected to pay."""
     seed: int = 0
     """Fixes everything random."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -75,6 +78,7 @@ class Solve:
             method=self.method,
             preset=self.preset,
             settings=_changed(self.preset, self.set) if self.set else None,
+            target=self.target,
             seed=self.seed,
             out=self.out or self._default_out(),
             source=self.problem,

@@ -1,6 +1,11 @@
-"""Error measures."""
+"""Error measures: against a reference, and without one."""
 
 from .._records import Errors as Errors
+from ._certify import Certificate as Certificate
+from ._certify import certify as certify
+from ._defect_paths import DefectPaths as DefectPaths
 from ._metrics import compare as compare
 from ._metrics import errors as errors
 from ._metrics import value_and_gradient as value_and_gradient
+from ._values import Values as Values
+from ._values import value_with_interval as value_with_interval

@@ -8,3 +8,4 @@ from ._plan import LabelPlan as LabelPlan
 from ._plan import plan_labels as plan_labels
 from ._scheme import SCHEMES as SCHEMES
 from ._scheme import choose_scheme as choose_scheme
+from ._scheme import step_size as step_size

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar
 from ..problem import Dirichlet, Neumann, Problem, Robin, residual
+from ..sde import whole
 from ._estimate import estimate_labels
 from ._labels import Labels
 
@@ -72,7 +73,7 @@ class _Residual(eqx.Module):
     candidate: Callable[..., Any]
 
     def __call__(self, *z: Array) -> Scalar:
-        return residual(self.problem, self.candidate, _joined(z))
+        return whole(lambda at: residual(self.problem, self.candidate, at))(_joined(z))
 
 
 class _Lack(eqx.Module):
@@ -85,8 +86,8 @@ class _Lack(eqx.Module):
     def __call__(self, *z: Array) -> Scalar:
         at = _joined(z)
         if isinstance(self.condition, Dirichlet):
-            return self.condition.value(at) - self.candidate(at)
-        value, slope = jax.value_and_grad(self.candidate)(at)
+            return self.condition.value(at) - whole(self.candidate)(at)
+        value, slope = whole(jax.value_and_grad(self.candidate))(at)
         normal = self.problem.domain.normal(self.problem.space(at))
         outward = jnp.dot(normal, self.problem.space(slope))
         return -self.condition.residual(value, outward, at)
@@ -99,7 +100,7 @@ class _AtEnd(eqx.Module):
     def __call__(self, x: Array) -> Scalar:
         assert self.problem.terminal is not None and self.problem.horizon is not None
         end = jnp.full((1,), self.problem.horizon, x.dtype)
-        return self.problem.terminal(x) - self.candidate(jnp.concatenate([end, x]))
+        return self.problem.terminal(x) - whole(self.candidate)(jnp.concatenate([end, x]))
 
 
 def _joined(z: tuple[Array, ...]) -> Array:

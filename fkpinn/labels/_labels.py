@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._files import pack, parse, unpack
+from .._interval import skewed_limits
 from .._records import write_bytes
 from ..problem import Problem
 from ..reference import fem_reference
@@ -35,20 +35,9 @@ class Labels(NamedTuple):
     truncation: Float[Array, " n"]
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Confidence limits for the mean payoff, widened where payoffs are skewed; without bias.
-
-        Payoffs have heavy tails, and with few paths the plain interval misses too often on
-        that side. Hall's transformation (J. R. Statist. Soc. B 54, 1992) moves its limits by the
-        sample's skewness, which is itself uncertain: of the two intervals each limit is the
-        outer one.
-        """
-        if not 0 < level < 1:
-            raise ValueError(f"`level` must lie between 0 and 1; got {level!r}.")
-        z = NormalDist().inv_cdf(0.5 + level / 2)
-        value, stderr = (np.asarray(a, float) for a in (self.value, self.stderr))
+        """Confidence limits for the mean payoff, widened where payoffs are skewed; without bias."""
         tilt = np.asarray(self.skew, float) / math.sqrt(max(self.n_paths, 1))
-        below, above = np.maximum(_bend(z, tilt), z), np.minimum(_bend(-z, tilt), -z)
-        return value - stderr * below, value - stderr * above
+        return skewed_limits(self.value, self.stderr, tilt, level)
 
     def error(self) -> Float[Array, " n"]:
         """Standard error, bias and truncation together; an unknown bias counts as none."""
@@ -138,10 +127,3 @@ class Labels(NamedTuple):
         size = float(np.sqrt(np.mean(value**2)))
         error = (reference.error_estimate or 0.0) * size
         return cls.from_data(points, value, error, source=f"finite elements, h={h:g}")
-
-
-def _bend(z: float, tilt: np.ndarray) -> np.ndarray:
-    """Inverse of Hall's transformation at `z`; `z` itself where there is no skewness."""
-    small = np.abs(tilt) < 1e-6
-    safe = np.where(small, 1.0, tilt)
-    return np.where(small, z, 3.0 * (np.cbrt(1.0 + safe * (z - safe / 6.0)) - 1.0) / safe)

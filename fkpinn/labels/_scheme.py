@@ -1,6 +1,10 @@
-"""Which walk to use for a problem."""
+"""Which walk to use for a problem, and which step."""
 
 from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from ..problem import Dirichlet, Problem
 from ..sde import (
@@ -61,6 +65,13 @@ def choose_scheme(problem: Problem, name: str = "default", *, cut: bool = False)
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
     reason = "the diffusion depends on the place: Platen's step keeps weak order 2"
     return Choice("platen", SCHEMES["platen"], reason)
+
+
+def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = 0.005) -> float:
+    """A step that moves a path by that share of the domain's diameter, about."""
+    variance = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)(points)
+    step = (reach * problem.domain.diameter()) ** 2 / float(jnp.max(variance))
+    return step if problem.horizon is None else min(step, problem.horizon / 100)
 
 
 def _fits_spheres(problem: Problem) -> bool:

@@ -34,6 +34,48 @@ def draw_slice(
     return _save(figure, path)
 
 
+def draw_corrections(
+    path: Path,
+    title: str,
+    points: np.ndarray,
+    value: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> Path:
+    """Draw what paths say a network lacks, point by point, over one or two axes.
+
+    Args:
+        path: where the picture goes.
+        title: a line above it.
+        points: coordinates in space, one point a row.
+        value: the correction at each.
+        low: its lower confidence limit.
+        high: its upper one.
+    """
+    figure, (plot,) = _figure(1)
+    if points.shape[1] == 1:
+        order = np.argsort(points[:, 0])
+        x, bars = points[order, 0], np.stack([value - low, high - value])[:, order]
+        plot.errorbar(x, value[order], bars, fmt=".", linewidth=0.8, markersize=4)
+        plot.axhline(0.0, color="gray", linewidth=0.8)
+        plot.set_ylabel("correction")
+    else:
+        sure = (low > 0) | (high < 0)
+        reach = float(np.quantile(np.abs(value[sure] if sure.any() else value), 0.98)) or 1.0
+        style: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
+        dots = {"linewidths": 0.4, "edgecolors": "gray"}
+        x, y = points[:, 0], points[:, 1]
+        plot.scatter(x[~sure], y[~sure], s=7, c=value[~sure], **style, **dots, alpha=0.5)
+        image = plot.scatter(x[sure], y[sure], s=30, c=value[sure], **style, **dots)
+        figure.colorbar(image, ax=plot, shrink=0.85, extend="both")
+        plot.set_title("solution − network (small: may be zero)")
+        plot.set_ylabel("$x_2$")
+        plot.set_aspect("equal")
+    plot.set_xlabel("$x_1$")
+    figure.suptitle(title)
+    return _save(figure, path)
+
+
 def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
     """Draw the loss, its terms and the error against the step, phase by phase."""
     figure, (plot,) = _figure(1)

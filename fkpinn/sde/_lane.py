@@ -95,6 +95,10 @@ class AbstractWalk(eqx.Module):
         """Steps that `advance` takes at a time."""
         return 1
 
+    def round(self, problem: Problem) -> int:
+        """Steps, at most, before running sums are added to payoffs and ended paths replaced."""
+        return 64
+
 
 def absorbed_value(problem: Problem, z) -> Scalar:
     """Dirichlet data of the part nearest to the point."""

@@ -82,6 +82,10 @@ class Spheres(AbstractWalk):
         """A direction; and uniforms for the place of the source and for the end."""
         return Need(problem.dim, 3)
 
+    def round(self, problem: Problem) -> int:
+        """Few: a walk in the plane takes about a dozen, and grows with the dimension."""
+        return 8 if problem.dim < 5 else 16
+
     def begin(self, problem: Problem, lane: Lane) -> Lane:
         """Nothing to prepare."""
         return lane

@@ -17,7 +17,6 @@ from ._apart import apart
 from ._lane import AbstractWalk, Lane, Numbers
 from ._random import Stream, ahead, normals, seed_words, uniforms, whole_blocks
 
-_ROUND = 64  # steps, at most, after which the running sums are added to the payoffs
 _NORMALS = 128  # a lane draws at a time, at most
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
@@ -138,7 +137,7 @@ def _lanes(widths: Widths, count: int) -> list[int]:
 def _steps_a_round(plan: Plan) -> int:
     need, together = plan.walk.need(plan.problem), plan.walk.together(plan.problem)
     block = max(whole_blocks(need.normals), whole_blocks(need.uniforms), together)
-    return block * max(1, min(_ROUND, _NORMALS // need.normals) // block)
+    return block * max(1, min(plan.walk.round(plan.problem), _NORMALS // need.normals) // block)
 
 
 def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:

@@ -37,6 +37,8 @@ class NaturalGradient(AbstractOptimizer):
         least: smallest damping.
         momentum: $\beta$; 0 is plain ENGD.
         halvings: cuts of a step before it is given up for more damping.
+        settle: step of the phase from which on the `k`-th is `1/k` of a whole one. With fresh
+            points in every step the parameters become the mean of what each draw asks for.
     """
 
     reasons: ClassVar[tuple[str, ...]] = ("", "no step lowers the loss any more")
@@ -47,6 +49,7 @@ class NaturalGradient(AbstractOptimizer):
     most: float = eqx.field(static=True, default=1e3)
     momentum: float = eqx.field(static=True, default=0.0)
     halvings: int = eqx.field(static=True, default=8)
+    settle: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         if not 0 < self.least <= self.damping <= self.most:
@@ -80,6 +83,8 @@ class NaturalGradient(AbstractOptimizer):
         bad = (length < 0.25) | (gain < 0.1)
         factor = jnp.where(good, 1 / 3, jnp.where(bad, 4.0, 1.0))
         damping = jnp.clip(state.damping * factor, self.least, self.most)
+        if self.settle is not None:
+            length = length / jnp.maximum(objective.step - self.settle + 1, 1).astype(length.dtype)
         delta = jnp.where(taken, length * delta, 0.0)  # it is NaN where the matrix had no factor
         stuck = ~taken & (state.damping >= self.most)
         state = State(damping, delta, length)

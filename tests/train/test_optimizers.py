@@ -152,6 +152,21 @@ def test_natural_steps_survive_a_matrix_without_a_factor():
     assert float(state.damping) > -1e9 and bool(jnp.all(jnp.isfinite(state.momentum)))
 
 
+def test_natural_steps_settle():
+    """From a step on, the k-th is a k-th of the whole one."""
+    loss = Loss({"labels": LabelTerm.of(data())})
+    parameters, static, unravel = split(Line(jnp.zeros(3)), Fixed())
+    moves = {}
+    for step in (2, 3, 4, 6):
+        objective = Objective(loss, jnp.asarray(step, jnp.int32), static, unravel)
+        optimizer = NaturalGradient(settle=3)
+        moved, *_ = optimizer.step(objective, parameters, optimizer.init(objective, parameters))
+        moves[step] = np.asarray(moved - parameters)
+    np.testing.assert_array_equal(moves[2], moves[3])
+    np.testing.assert_allclose(moves[4], moves[3] / 2, rtol=1e-12)
+    np.testing.assert_allclose(moves[6], moves[3] / 4, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

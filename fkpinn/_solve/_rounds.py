@@ -1,0 +1,226 @@
+"""Rounds after a training: measure the error by paths, train on, and know when to stop."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._progress import AbstractProgress
+from ..evaluate import Certificate, DefectPaths, certify
+from ..labels import Labels
+from ..problem import Problem
+from ..sampling import sample_interior
+from ._phases import polish
+from ._settings import Settings
+
+_NEIGHBOURS = 8  # measured points whose squared errors tell where the error is large
+_FLOOR = 0.3  # share of new labels that is spread evenly
+_NOISE = 0.25  # of a label over the error, that is aimed at
+_LEAST_GAIN = 1.2  # factor by which a round must lower the error to be tried again
+_FIRST_GAIN = 2.0  # what plain rounds are expected to gain before one was seen
+
+
+class Improved(NamedTuple):
+    """The network after all rounds, its certificate, what was done, and how it ended."""
+
+    network: Any
+    certificate: Certificate
+    rounds: list[dict[str, Any]]
+    history: list[dict[str, Any]]
+    note: str
+
+
+def improve(
+    problem: Problem,
+    settings: Settings,
+    network: Any,
+    *,
+    size: float,
+    trained_in: float,
+    seed: int,
+    progress: AbstractProgress,
+    watch: Callable[[Any], dict[str, float]] | None = None,
+    folder: Path | None = None,
+    key: PRNGKeyArray,
+) -> Improved:
+    """Certify a network; as long as it pays, train on, with or without corrected labels.
+
+    A round `polish` takes more steps on residual and boundary data. A round `refresh` adds labels:
+    values of the network corrected by paths, at points where the error was found to be large.
+    Their noise shrinks with the error of the network, so they are no floor. The round with the
+    larger predicted gain for its time comes first; a network is kept only if its certificate is
+    better than the one before.
+
+    Args:
+        problem: the boundary value problem.
+        settings: sizes; `rounds` is the most there are, `target` ends them.
+        network: where to start.
+        size: typical size of the solution.
+        trained_in: seconds the training before took; a round is allowed about as many.
+        seed: of the paths.
+        progress: told how far each round is.
+        watch: numbers worth seeing of a network.
+        folder: checkpoints of round `k` go to `round-k` in it.
+        key: for fresh points.
+    """
+    state = _Rounds(problem, settings, size, trained_in, seed, progress, watch, folder, key)
+    return state.run(network)
+
+
+class _Rounds:
+    def __init__(self, problem, settings, size, trained_in, seed, progress, watch, folder, key):
+        self.problem, self.settings, self.size = problem, settings, size
+        self.seconds = {"polish": max(trained_in, 1.0), "refresh": max(trained_in, 1.0)}
+        self.allowed = max(trained_in, 10.0)
+        self.seed, self.progress, self.watch = seed, progress, watch
+        self.folder, self.key = folder, key
+        self.gain: dict[str, float] = {}
+        self.done: list[dict[str, Any]] = []
+        self.history: list[dict[str, Any]] = []
+
+    def certify(self, network: Any, number: int) -> Certificate:
+        return certify(
+            self.problem,
+            network,
+            seconds=self.settings.certify_seconds,
+            seed=self.seed + (number << 34),
+            progress=self.progress,
+        )
+
+    def run(self, network: Any) -> Improved:
+        target = self.settings.target
+        best = self.certify(network, 0)
+        note = ""
+        for number in range(1, self.settings.rounds + 1):
+            if target is not None and best.ci_high <= target:
+                break
+            predicted = {kind: self.predict(kind, best) for kind in ("polish", "refresh")}
+            kind = max(predicted, key=lambda k: math.log(predicted[k]) / self.seconds[k])
+            if predicted[kind] < _LEAST_GAIN:
+                note = "no further round was expected to pay"
+                break
+            began = time.perf_counter()
+            tried = self.train(kind, network, best, number)
+            found = self.certify(tried, number)
+            self.seconds[kind] = time.perf_counter() - began
+            self.gain[kind] = best.l2_rel / max(found.l2_rel, np.finfo(float).tiny)
+            self.done.append(
+                {
+                    "round": number,
+                    "kind": kind,
+                    "predicted_gain": predicted[kind],
+                    "before": best.l2_rel,
+                    "after": found.l2_rel,
+                    "kept": found.l2_rel < best.l2_rel,
+                    "seconds": self.seconds[kind],
+                }
+            )
+            if found.l2_rel < best.l2_rel:
+                network, best = tried, found
+        return Improved(network, best, self.done, self.history, self.outcome(best, note))
+
+    def outcome(self, best: Certificate, note: str) -> str:
+        """How it ended, in words."""
+        target = self.settings.target
+        if target is None:
+            return note
+        if best.ci_high <= target:
+            return f"target {target:g} reached: {best}"
+        why = note or f"{len(self.done)} rounds were not enough"
+        return (
+            f"target {target:g} not reached: {best}; {why}. Try `preset='best'`, more `rounds`, or "
+            f"wider layers."
+        )
+
+    def predict(self, kind: str, best: Certificate) -> float:
+        """Factor by which a round lowers the error: as the last one did, or as its noise allows."""
+        if kind in self.gain:
+            return self.gain[kind]
+        if kind == "polish":
+            return _FIRST_GAIN
+        return best.l2_rel / max(self.label_noise(best)[1], 1e-300) / 2
+
+    def label_noise(self, best: Certificate) -> tuple[int, float]:
+        """Paths a label, as wanted and as far as affordable, and the relative noise they leave."""
+        found = best.corrections
+        n = max(self.settings.n_labels, 64)
+        spread = float(np.sqrt(np.mean(np.asarray(found.stderr, np.float64) ** 2)))
+        spread *= math.sqrt(found.n_paths) / self.size
+        spent = found.provenance["seconds"]["run"] / (len(found.points) * found.n_paths)
+        wanted = (spread / max(_NOISE * best.l2_rel, 1e-300)) ** 2
+        affordable = 0.5 * self.allowed / max(spent * n, 1e-12)
+        n_paths = int(np.clip(min(wanted, affordable), 64, 1 << 22))
+        return n_paths, spread / math.sqrt(n_paths)
+
+    def train(self, kind: str, network: Any, best: Certificate, number: int) -> Any:
+        point_key, fit_key = jr.split(jr.fold_in(self.key, number))
+        labels = None
+        if kind == "refresh":
+            n_paths, _ = self.label_noise(best)
+            points = self.where(best, max(self.settings.n_labels, 64), point_key)
+            labels = corrected(
+                self.problem, network, points,
+                n_paths=n_paths, seed=self.seed + (number << 36), progress=self.progress,
+            )  # fmt: skip
+        folder = None if self.folder is None else self.folder / f"round-{number}"
+        trained = polish(
+            self.problem,
+            dataclasses.replace(self.settings, polish_times=2 * self.settings.polish_times),
+            network,
+            labels,
+            size=self.size,
+            name=kind,
+            progress=self.progress,
+            watch=self.watch,
+            folder=folder,
+            key=fit_key,
+        )
+        taken = self.history[-1]["step"] if self.history else 0
+        self.history += [r | {"step": r["step"] + taken} for r in trained.history]
+        return trained.network
+
+    def where(self, best: Certificate, n: int, key: PRNGKeyArray) -> np.ndarray:
+        """Points for labels: some anywhere, the others where the measured error is large."""
+        from scipy.spatial import KDTree
+
+        draw_key, pick_key = jr.split(key)
+        with jax.enable_x64(True):
+            pool = np.asarray(sample_interior(self.problem, 8 * n, key=draw_key))
+        found = best.corrections
+        value, stderr = (np.asarray(a, np.float64) for a in (found.value, found.stderr))
+        square = np.maximum(value**2 - stderr**2, 0.0)
+        near = KDTree(np.asarray(found.points)).query(pool, _NEIGHBOURS)[1]
+        density = np.mean(square[near], axis=1)
+        mean = float(np.mean(density)) or 1.0
+        chance = (1 - _FLOOR) * density / mean + _FLOOR
+        chosen = np.random.default_rng(np.asarray(jr.key_data(pick_key))).choice(
+            len(pool), n, replace=False, p=chance / chance.sum()
+        )
+        return pool[chosen]
+
+
+def corrected(
+    problem: Problem,
+    network: Any,
+    points: np.ndarray,
+    *,
+    n_paths: int,
+    seed: int,
+    progress: AbstractProgress,
+) -> Labels:
+    """Labels that are the network's own values, corrected by paths: noise in units of its error."""
+    found = DefectPaths(problem, network, points, seed=seed, progress=progress).run(n_paths)
+    with jax.enable_x64(True):
+        own = np.asarray(jax.jit(jax.vmap(lambda z: network(z)))(jnp.asarray(points)))
+        value = own + np.asarray(found.value, np.float64)
+        return Labels.from_data(
+            jnp.asarray(points), value, np.asarray(found.stderr, np.float64), source="corrected"
+        )

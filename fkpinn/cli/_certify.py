@@ -1,0 +1,60 @@
+"""`fkpinn certify`: the error of a saved run, without a reference."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._problem_argument import find_problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Certify:
+    """Measure the error of the solution in a run folder by paths; no reference is needed.
+
+    Example: `fkpinn certify runs/demo`
+    """
+
+    run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    """A run folder that `fkpinn solve` made."""
+    points: int = 512
+    """How many fresh points, uniform in the domain."""
+    paths: int | None = None
+    """How many paths from each point; by default a pilot run tells."""
+    seconds: float = 60.0
+    """Most time for the paths, about, apart from compilation."""
+    seed: int = 0
+    """Fixes everything random."""
+    json: bool = False
+    """Print the certificate as one JSON object on standard output."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> None:
+        """Measure, draw, print."""
+        with stdout_reserved(self.json):
+            from fkpinn._solve import certify_run
+            from fkpinn.cli._progress import terminal_progress
+
+            progress = terminal_progress()
+            try:
+                record = certify_run(
+                    self.run_folder,
+                    find=find_problem,
+                    progress=progress,
+                    n_points=self.points,
+                    n_paths=self.paths,
+                    seconds=self.seconds,
+                    seed=self.seed,
+                )
+            finally:
+                progress.finish()
+        if self.json:
+            print_json({"certificate": record})
+        else:
+            for key, value in record.items():
+                print(
+                    f"{key:>12}  {value:.4g}" if isinstance(value, float) else f"{key:>12}  {value}"
+                )

@@ -1,0 +1,82 @@
+"""Paths that measure what a candidate lacks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._progress import AbstractProgress, SilentProgress
+from ..labels import Labels, choose_scheme, defect_problem, estimate_labels, step_size
+from ..loss import cast
+from ..problem import Problem
+
+_REACH = 0.015  # of a step, over the diameter; its bias is a share of the error
+_EVERY = 8  # steps between two looks at the residual, which cost more than the steps
+_APART = 1 << 44  # between the seeds of runs, and from those of labels for training
+
+
+class DefectPaths:
+    """Labels for the solution minus a candidate, at the same points however often they are run.
+
+    Args:
+        problem: the boundary value problem.
+        candidate: a differentiable function of one point.
+        points: where, one point a row.
+        dtype: precision of paths and candidate.
+        dt: time step; by default from the size of the domain.
+        scheme: how paths move and end.
+        seed: fixes everything random.
+        progress: told how many paths have ended.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        candidate: Callable[..., Any],
+        points: Float[np.ndarray, "n z"],
+        *,
+        dtype: str = "float32",
+        dt: float | None = None,
+        scheme: str = "default",
+        seed: int = 0,
+        progress: AbstractProgress | None = None,
+    ):
+        self.seed, self.double = seed, dtype == "float64"
+        self.progress = progress or SilentProgress()
+        with jax.enable_x64(self.double):
+            candidate = cast(candidate, dtype)
+            self.points = jnp.asarray(points, dtype)
+            self.value = np.asarray(_values(candidate, self.points), np.float64)
+            self.dt = dt or step_size(problem, self.points, _REACH)
+            self.problem = defect_problem(problem, candidate)
+        if not np.all(np.isfinite(self.value)):
+            bad = np.asarray(points)[int(np.argmin(np.isfinite(self.value)))]
+            raise ValueError(f"`candidate` is not finite at {bad}.")
+        self.scheme = choose_scheme(self.problem, scheme).name
+        self.stepped = self.scheme != "spheres"
+
+    def run(
+        self, n_paths: int, *, coarse: bool = False, bias: bool = False, stream: int = 0
+    ) -> Labels:
+        """Labels of the defect, maybe with twice the step; streams are independent."""
+        with jax.enable_x64(self.double):
+            return estimate_labels(
+                self.problem,
+                self.points,
+                n_paths=n_paths,
+                dt=2 * self.dt if coarse else self.dt,
+                scheme=self.scheme,
+                every=_EVERY if self.stepped else 1,
+                seed=(self.seed + stream * _APART) % 2**64,
+                bias=bias,
+                progress=self.progress,
+            )
+
+
+@eqx.filter_jit
+def _values(candidate: Callable[..., Any], points: Float[Array, "n z"]) -> Float[Array, " n"]:
+    return jax.vmap(lambda z: candidate(z))(points)

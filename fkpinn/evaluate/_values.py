@@ -1,0 +1,89 @@
+"""Values of a candidate, corrected by paths, with confidence limits."""
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._progress import AbstractProgress
+from ..labels import Labels
+from ..problem import Problem
+from ._defect_paths import DefectPaths
+
+_PILOT = 256
+_MOST = 1 << 24  # paths a point
+
+
+class Values(NamedTuple):
+    """Values at points with confidence limits; `corrections` were added to the candidate's."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    corrections: Labels
+
+
+def value_with_interval(
+    problem: Problem,
+    candidate: Callable[..., Any],
+    points: Any,
+    *,
+    n_paths: int | None = None,
+    half_width: float | None = None,
+    level: float = 0.95,
+    dt: float | None = None,
+    scheme: str = "default",
+    seconds: float = 60.0,
+    seed: int = 0,
+    progress: AbstractProgress | None = None,
+) -> Values:
+    """Values of the solution: those of a candidate, corrected by what paths say it lacks.
+
+    Limits hold the noise of the paths and what their time step may cost. Both shrink with the
+    candidate's error, so that good networks make good values cheap.
+
+    Args:
+        problem: the boundary value problem.
+        candidate: a differentiable function of one point.
+        points: inside the domain, one a row.
+        n_paths: paths a point; 1,000 if no `half_width` is given.
+        half_width: how narrow the limits should be; as many paths as that takes are run, as far
+            as `seconds` allow.
+        level: of confidence.
+        dt: time step; by default from the size of the domain.
+        scheme: how paths move and end, see `SCHEMES`.
+        seconds: most time the paths may take, about, apart from compilation.
+        seed: fixes everything random.
+        progress: told how many paths have ended.
+    """
+    points = np.asarray(points, float)
+    if points.ndim != 2 or points.shape[1] != problem.n_coords or len(points) == 0:
+        raise ValueError(
+            f"`points` must have shape (n, {problem.n_coords}), n >= 1; got shape {points.shape}."
+        )
+    if half_width is not None and not 0 < half_width < math.inf:
+        raise ValueError(f"`half_width` must be positive; got {half_width}.")
+    if half_width is not None and n_paths is not None:
+        raise ValueError("Give `n_paths` or `half_width`, not both.")
+    paths = DefectPaths(
+        problem, candidate, points, dt=dt, scheme=scheme, seed=seed, progress=progress
+    )
+    if half_width is not None:
+        n_paths = _needed(paths, half_width, level, seconds)
+    found = paths.run(n_paths or 1000, stream=1, bias=True)
+    low, high = found.interval(level)
+    margin = np.nan_to_num(np.asarray(found.bias, np.float64))
+    value = paths.value + np.asarray(found.value, np.float64)
+    return Values(value, paths.value + low - margin, paths.value + high + margin, found)
+
+
+def _needed(paths: DefectPaths, half_width: float, level: float, seconds: float) -> int:
+    """Paths for limits that narrow at every point; half of the width is left to the step."""
+    pilot = paths.run(_PILOT, stream=2)
+    spread = float(np.max(np.asarray(pilot.stderr))) * math.sqrt(_PILOT)
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    affordable = _PILOT * seconds / max(pilot.provenance["seconds"]["run"], 1e-3) / 1.25
+    needed = (z * spread / (0.7 * half_width)) ** 2
+    return int(np.clip(min(needed, affordable), _PILOT, _MOST))
