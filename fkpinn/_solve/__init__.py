@@ -2,6 +2,7 @@
 
 from ._presets import METHODS as METHODS
 from ._presets import PRESETS as PRESETS
+from ._presets import check_preset as check_preset
 from ._run import certify_run as certify_run
 from ._run import resume as resume
 from ._run import run as run

@@ -16,6 +16,7 @@ _OPTIONS = {
     "paths": ("points", "paths", "repeats"),
     "labels": ("points", "paths", "max_paths"),
     "step": ("points", "repeats"),
+    "certificates": ("nets",),
 }
 
 
@@ -27,11 +28,12 @@ class Bench:
     `labels`: the paper's largest label set, and cost and memory as paths are added.
     `step`: a gradient of the residual loss, beside `jax.hessian`, DeepXDE and jinns, the last
     two if the environment variable FKPINN_PEERS names a Python that has them.
+    `certificates`: how often certificates of networks, good and bad, hold the true error.
 
     Example: `fkpinn bench paths --json`
     """
 
-    benchmark: Annotated[Literal["paths", "labels", "step"], tyro.conf.Positional]
+    benchmark: Annotated[Literal["paths", "labels", "step", "certificates"], tyro.conf.Positional]
     """Which one."""
     points: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step` by default."""
@@ -41,6 +43,8 @@ class Bench:
     """Timings whose median is reported; 5 for `paths`, 9 for `step` by default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Where the sweep of `labels` ends, paths in all; 1000000 by default."""
+    nets: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Networks to certify; those missing there are trained. runs/certificates by default."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the record to this file as well."""
     json: bool = False
@@ -61,13 +65,14 @@ class Bench:
         else:
             _print_record(record)
 
-    def _given(self) -> dict[str, int]:
+    def _given(self) -> dict[str, Any]:
         """Arguments of the benchmark; an option that it does not have is an error."""
         options = {
             "points": ("n_points", self.points),
             "paths": ("n_paths", self.paths),
             "repeats": ("repeats", self.repeats),
             "max_paths": ("max_paths", self.max_paths),
+            "nets": ("nets", self.nets),
         }
         given = {}
         for name, (argument, value) in options.items():

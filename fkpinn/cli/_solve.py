@@ -93,7 +93,7 @@ class Solve:
 
 def _changed(preset: str, changes: tuple[str, ...]):
     """The settings of a preset with `KEY=VALUE` changes, values as in TOML."""
-    from fkpinn._solve import PRESETS, settings_from
+    from fkpinn._solve import check_preset, settings_from
 
     values = {}
     for change in changes:
@@ -104,4 +104,4 @@ def _changed(preset: str, changes: tuple[str, ...]):
             values[key] = text  # a plain word
         if not equals:
             raise ValueError(f"`--set` takes KEY=VALUE; got {change!r}.")
-    return settings_from(values, PRESETS[preset])
+    return settings_from(values, check_preset(preset))

@@ -117,6 +117,7 @@ class _Lanes:
 
     def __init__(self, paths: int):
         self.paths = paths
+        self.same: dict[int, tuple[np.ndarray, Any]] = {}  # arrays that all paths share, once split
 
     def run(self, jaxpr: Jaxpr, consts: list, arguments: list) -> list:
         values: dict[Any, Any] = {}
@@ -135,8 +136,11 @@ class _Lanes:
     def constant(self, value: Any, like: Any = None) -> Any:
         """Small known arrays entry by entry, others whole."""
         if (isinstance(value, Tracer)) or np.size(value) > _SMALL:
-            small = np.size(value) <= _SMALL
-            return self.split(value, False) if small else _Whole(value, False)
+            if np.size(value) > _SMALL:
+                return _Whole(value, False)
+            entries = self.split(value, False)
+            self.same[id(entries)] = entries, value
+            return entries
         known = np.asarray(value, None if like is None else like.aval.dtype)
         return _filled(list(known.reshape(-1)), known.shape)
 
@@ -221,6 +225,9 @@ class _Lanes:
             if isinstance(argument, _Whole):
                 whole.append(argument.array)
                 axes.append(0 if argument.batched else None)
+            elif id(argument) in self.same:
+                whole.append(self.same[id(argument)][1])
+                axes.append(None)
             elif all(isinstance(e, np.generic) for e in argument.flat) and argument.size:
                 known = np.array(argument.tolist(), argument.flat[0].dtype)
                 whole.append(jnp.asarray(known.reshape(argument.shape)))

@@ -82,7 +82,12 @@ def run_batches(
 ) -> Iterator[Ended]:
     """Run ranges of path numbers (path `i` starts at point `i // n_paths`), several at a time."""
     widths = widths or default_widths()
-    run = functools.partial(_run_batch, plan, widths)
+    double = jax.config.jax_enable_x64  # threads do not inherit what a context has set
+
+    def run(batch: tuple[int, int]) -> Ended:
+        with jax.enable_x64(double):
+            return _run_batch(plan, widths, batch)
+
     if widths.threads == 1 or len(batches) == 1:
         yield from map(run, batches)
         return

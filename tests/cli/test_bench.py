@@ -4,14 +4,18 @@ import functools
 import json
 import shutil
 
+import jax.random as jr
 import numpy as np
 import pytest
 
 from fkpinn.cli import _bench, main
+from fkpinn.nn import MLP
+from fkpinn.problem import catalogue
 from fkpinn.reference import load_reference
 
 paths = _bench._load("paths")
 step = _bench._load("step")
+certificates = _bench._load("certificates")
 from benchmarks._common import met_points  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -172,3 +176,18 @@ def test_a_wheel_has_no_benchmarks(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr("fkpinn.__file__", str(tmp_path / "fkpinn" / "__init__.py"))
     assert main(["bench", "paths"]) == 2
     assert "comes with the source" in capsys.readouterr().err
+
+
+def test_certificates_record(monkeypatch, tmp_path, capsys):
+    """With one network that is there already; nothing is trained."""
+    module = certificates._run
+    monkeypatch.setattr(module, "PROBLEMS", ("poisson",))
+    problem = catalogue("poisson").problem
+    poor = MLP(*problem.bounds(), [4], key=jr.key(0))
+    module._keep("poisson", poor, tmp_path / "poisson-final.fkpinn")
+    assert main(["bench", "certificates", "--nets", str(tmp_path), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["networks"] == 1 and record["inside"] in (0, 1)
+    (one,) = record["records"]
+    assert one["network"] == "poisson-final" and one["true"] > 0.5
+    assert one["ci_low"] <= one["l2_rel"] <= one["ci_high"] and one["ci_low"] > 0.5
