@@ -41,3 +41,22 @@ class SilentProgress:
 
     def finish(self) -> None:
         """Ignore the end."""
+
+
+class Renamed:
+    """Progress whose phases go by another name, since what runs them does not know what for."""
+
+    def __init__(self, inner: AbstractProgress, name: str):
+        self.inner, self.name = inner, name
+
+    def start(self, description: str, total: int | None) -> None:
+        """A phase of the other name begins."""
+        del description
+        self.inner.start(self.name, total)
+
+    def update(self, completed: int, **shown_metrics: float) -> None:
+        """Pass it on."""
+        self.inner.update(completed, **shown_metrics)
+
+    def finish(self) -> None:
+        """Left to whoever began."""

@@ -1,5 +1,6 @@
 """Train networks of different quality, certify each, and compare with the truth."""
 
+import json
 import statistics
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import jax.random as jr
 
 from fkpinn import Settings, Solution, load
 from fkpinn._progress import SilentProgress
+from fkpinn._records import write_json
 from fkpinn._solve._phases import make_labels, train
 from fkpinn.evaluate import errors
 from fkpinn.problem import Problem, catalogue
@@ -25,7 +27,8 @@ def run(nets: Path | None = None, seconds: float = 60.0) -> dict[str, Any]:
     """Certificates of about forty networks, with the default budget.
 
     Args:
-        nets: a folder of networks; those that are missing are trained and kept there.
+        nets: a folder of networks; those that are missing are trained and kept there, as is each
+            certificate, so that the same call goes on where it was stopped.
         seconds: budget of a certificate's paths.
     """
     folder = Path("runs/certificates") if nets is None else Path(nets)
@@ -77,12 +80,17 @@ def _keep(name: str, network: Any, path: Path) -> None:
 
 
 def _one(path: Path, name: str, seconds: float) -> dict[str, Any]:
+    done = path.with_suffix(".json")
+    if done.exists():  # of a run that was cut short
+        return json.loads(done.read_text(encoding="utf-8"))
     solution = load(path)
     truth = catalogue_reference(name)
     true = _true_error(solution.problem, solution.network, truth, 1 << 13)
     certificate = solution.certify(seconds=seconds, seed=11)
     say(f"certificates: {path.stem}: {certificate}; true {true:.2e}; {certificate.seconds:.0f} s")
-    return {"network": path.stem, "true": true, **certificate.to_dict()}
+    record = {"network": path.stem, "true": true, **certificate.to_dict()}
+    write_json(done, record)
+    return record
 
 
 def _true_error(problem: Problem, network: Any, truth: AbstractReference, n: int) -> float:

@@ -110,7 +110,7 @@ def certify(
     def measure(dtype: str) -> Certificate:
         paths = DefectPaths(
             problem, candidate, points,
-            dtype=dtype, dt=dt, scheme=scheme, seed=seed, progress=progress,
+            dtype=dtype, dt=dt, scheme=scheme, seed=seed, name="certificate", progress=progress,
         )  # fmt: skip
         return _measure(paths, n_paths, level, seconds)
 

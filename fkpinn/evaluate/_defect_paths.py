@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._progress import AbstractProgress, SilentProgress
+from .._progress import AbstractProgress, Renamed, SilentProgress
 from ..labels import Labels, choose_scheme, defect_problem, estimate_labels, step_size
 from ..loss import cast
-from ..problem import Problem
+from ..problem import Dirichlet, Problem
 
 _REACH = 0.015  # of a step, over the diameter; its bias is a share of the error
-_EVERY = 8  # steps between two looks at the residual, which cost more than the steps
+_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
 _APART = 1 << 44  # between the seeds of runs, and from those of labels for training
 
 
@@ -30,6 +30,7 @@ class DefectPaths:
         dt: time step; by default from the size of the domain.
         scheme: how paths move and end.
         seed: fixes everything random.
+        name: what progress calls the paths.
         progress: told how many paths have ended.
     """
 
@@ -43,10 +44,11 @@ class DefectPaths:
         dt: float | None = None,
         scheme: str = "default",
         seed: int = 0,
+        name: str = "corrections",
         progress: AbstractProgress | None = None,
     ):
         self.seed, self.double = seed, dtype == "float64"
-        self.progress = progress or SilentProgress()
+        self.progress = Renamed(progress or SilentProgress(), name)
         with jax.enable_x64(self.double):
             candidate = cast(candidate, dtype)
             self.points = jnp.asarray(points, dtype)
@@ -58,6 +60,9 @@ class DefectPaths:
             raise ValueError(f"`candidate` is not finite at {bad}.")
         self.scheme = choose_scheme(self.problem, scheme).name
         self.stepped = self.scheme != "spheres"
+        # steps along reflecting walls cost as much as a look, and paths between them are short
+        absorbing = all(isinstance(c, Dirichlet) for c in problem.conditions())
+        self.every = _EVERY if self.stepped and absorbing else 1
 
     def run(
         self, n_paths: int, *, coarse: bool = False, bias: bool = False, stream: int = 0
@@ -70,7 +75,7 @@ class DefectPaths:
                 n_paths=n_paths,
                 dt=2 * self.dt if coarse else self.dt,
                 scheme=self.scheme,
-                every=_EVERY if self.stepped else 1,
+                every=self.every,
                 seed=(self.seed + stream * _APART) % 2**64,
                 bias=bias,
                 progress=self.progress,

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binom
 
 import fkpinn as fk
+from fkpinn._progress import SilentProgress
 from fkpinn.evaluate import certify, value_with_interval
 
 BALL, EXACT = fk.catalogue("exit-ball-3d")
@@ -47,11 +48,23 @@ def test_limits_hold_as_often_as_they_say(problem, exact, how):
     assert spread < truth  # and they say something
 
 
+class Heard(SilentProgress):
+    """Remembers the names of phases."""
+
+    def __init__(self):
+        self.names = set()
+
+    def start(self, description, total):
+        self.names.add(description)
+
+
 def test_a_pilot_chooses_the_paths():
     """So that noise is a small part of the error, however small that is."""
+    heard = Heard()
     candidate = off_by(EXACT, 3e-3)
     truth = true_error(BALL, EXACT, candidate)
-    found = certify(BALL, candidate, seed=1)
+    found = certify(BALL, candidate, seed=1, progress=heard)
+    assert heard.names == {"certificate"}
     assert found.ci_low <= truth <= found.ci_high
     assert 0.5 * (found.ci_high - found.ci_low) < 0.3 * found.l2_rel
     record = found.to_dict()
