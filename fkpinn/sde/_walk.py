@@ -82,7 +82,7 @@ def run_batches(
 ) -> Iterator[Ended]:
     """Run ranges of path numbers (path `i` starts at point `i // n_paths`), several at a time."""
     widths = widths or default_widths()
-    double = jax.config.jax_enable_x64  # threads do not inherit what a context has set
+    double = jnp.result_type(float) == jnp.float64  # threads do not inherit what a context has set
 
     def run(batch: tuple[int, int]) -> Ended:
         with jax.enable_x64(double):
