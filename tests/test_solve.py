@@ -112,6 +112,7 @@ def test_the_papers_setting_is_the_papers():
     assert paper.scheme == "euler" and paper.uncertainty and paper.natural_steps == 0
 
 
+@pytest.mark.slow
 def test_boundary_data_can_be_built_in():
     hard = dataclasses.replace(small, hard=True)
     solution = solve(EXIT, settings=hard)
@@ -122,6 +123,7 @@ def test_boundary_data_can_be_built_in():
         solve(free, settings=hard, method="pinn-engd")
 
 
+@pytest.mark.slow
 def test_a_second_pass_of_labels_where_the_residual_is_large(tmp_path):
     """They are kept, and lie where the short training left larger residuals than elsewhere."""
     settings = dataclasses.replace(small, second_pass=0.5, n_collocation=160)
@@ -135,6 +137,7 @@ def test_a_second_pass_of_labels_where_the_residual_is_large(tmp_path):
         first.joined(second._replace(n_paths=3))
 
 
+@pytest.mark.slow
 def test_a_certificate_comes_with_the_run(tmp_path):
     result = run(EXIT, settings=dataclasses.replace(small, certify_seconds=2.0), out=tmp_path)
     certificate = result["certificate"]
@@ -186,6 +189,7 @@ def test_a_target_is_reached_and_said():
     assert fk.errors(EXIT, solution.network, truth, points).l2_rel < 0.05
 
 
+@pytest.mark.slow
 def test_a_target_out_of_reach_is_said():
     poor = dataclasses.replace(better, widths=(2,), rounds=2, polish_steps=4)
     solution = solve(EXIT, settings=poor, target=1e-9, seed=3)
@@ -193,6 +197,7 @@ def test_a_target_out_of_reach_is_said():
     assert "Try `preset='best'`" in solution.stopped[-1]
 
 
+@pytest.mark.slow
 def test_a_round_with_corrected_labels(monkeypatch):
     """Labels from the network's own error are as good as they say, and lie where it is large."""
     solution = solve(EXIT, settings=small, seed=3)

@@ -178,6 +178,7 @@ def test_a_wheel_has_no_benchmarks(capsys, monkeypatch, tmp_path):
     assert "comes with the source" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_certificates_record(monkeypatch, tmp_path, capsys):
     """With one network that is there already; nothing is trained."""
     module = certificates._run

@@ -40,7 +40,7 @@ def kill(out, moment):
 
 
 @pytest.mark.parametrize(
-    "moments", [(0.05,), pytest.param((None, 0.7), marks=pytest.mark.slow)], ids=["one", "two more"]
+    "moments", [(0.05,), pytest.param((None, 0.7), marks=pytest.mark.slow)], ids=["one", "two-more"]
 )
 def test_killed_and_started_again(tmp_path, moments):
     start(tmp_path / "whole" / "labels.npz")

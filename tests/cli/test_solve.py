@@ -71,9 +71,10 @@ def test_json_stands_alone(calls, capsys):
 
 
 def test_arguments_reach_run(calls):
-    main(["solve", "met", "--method", "pinn", "--preset", "best", "--seed", "3", "--json"])
+    words = "solve met --method pinn --preset best --seed 3 --target 1e-2 --json"
+    main(words.split())
     expected = dict(method="pinn", preset="best", seed=3, out=Path("runs/met-pinn-best-3"))
-    assert calls == [("met", expected | {"settings": None, "source": "met"})]
+    assert calls == [("met", expected | {"settings": None, "target": 1e-2, "source": "met"})]
 
 
 def test_settings_are_changed_and_refused(capsys):

@@ -126,6 +126,7 @@ def test_values_are_corrected_and_their_limits_hold():
     assert np.mean((found.value - truth) ** 2) < 0.2 * np.mean(before**2)
 
 
+@pytest.mark.slow
 def test_values_as_narrow_as_asked_for():
     points = [[0.1, 0.2, 0.3], [0.0, 0.0, -0.5]]
     found = value_with_interval(BALL, off_by(EXACT, 0.05), points, half_width=5e-4, seed=4)

@@ -15,11 +15,11 @@ from fkpinn.sde._random import Stream, ahead, normals, seed_words
 
 CASES = [
     ("exit-ball-3d", 1.0), ("ornstein-uhlenbeck", 1e-2), ("robin", 2e-2),
-    ("variable-diffusion", 4e-3),
+    pytest.param("variable-diffusion", 4e-3, marks=pytest.mark.slow),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "dt"), CASES, ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(("name", "dt"), CASES)
 def test_labels_match_the_exact_solution(name, dt):
     """Within what the labels say of themselves: noise, and bias from two step sizes."""
     case = helpers.case(name)

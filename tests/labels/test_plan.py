@@ -22,6 +22,7 @@ def exact(x: np.ndarray) -> np.ndarray:
     return 1.0 - b * math.exp(-2.0) + b * np.exp(-2.0 * x) - x
 
 
+@pytest.mark.slow
 def test_the_labels_are_as_good_as_planned():
     problem = interval(drift=lambda x: jnp.ones_like(x), source=1.0)
     plan = plan_labels(problem, seconds=0.3, n_points=40, seed=1)

@@ -17,7 +17,7 @@ ONE_WIDTH = Widths((256,), 1 << 16, 2)  # one width compiles once; labels do not
 # Dirichlet, Robin with Neumann, and parabolic; a step; a bound for bias over dt and size of u
 CASES = [
     pytest.param("variable-diffusion", 4e-3, 5.0, marks=pytest.mark.slow),
-    ("robin", 4e-2, 5.0),
+    pytest.param("robin", 4e-2, 5.0, marks=pytest.mark.slow),
     ("ornstein-uhlenbeck", 0.02, 5.0),
 ]
 each_case = pytest.mark.parametrize(("name", "dt", "constant"), CASES)

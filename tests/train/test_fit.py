@@ -63,6 +63,7 @@ class Crash(Exception):
     """What a killed process leaves behind: files, nothing else."""
 
 
+@pytest.mark.slow
 def test_a_crash_anywhere_changes_nothing(tmp_path, monkeypatch):
     """Checkpoints after every report; stopped after any number of them, the end is the same."""
     whole = fit(*start(), phases(), folder=tmp_path / "whole", interval=0.0, key=jr.key(3))
@@ -185,6 +186,7 @@ def several(n=3, dtype=jnp.float64):
     return networks, losses, [jr.key(20 + k) for k in range(n)]
 
 
+@pytest.mark.slow
 def test_several_runs_at_once_are_those_one_by_one():
     """To rounding: a batched sum is added up in another order."""
     networks, losses, keys = several(2)
