@@ -39,13 +39,11 @@ def kill(out, moment):
     assert partial.exists() == (moment is not None) or out.exists()
 
 
-@pytest.mark.parametrize(
-    "moments", [(0.05,), pytest.param((None, 0.7), marks=pytest.mark.slow)], ids=["one", "two-more"]
-)
-def test_killed_and_started_again(tmp_path, moments):
+@pytest.mark.slow
+def test_killed_and_started_again(tmp_path):
     start(tmp_path / "whole" / "labels.npz")
     undisturbed = Labels.load(tmp_path / "whole" / "labels.npz")
-    for moment in moments:
+    for moment in (None, 0.05, 0.7):
         out = tmp_path / str(moment) / "labels.npz"
         out.parent.mkdir()
         kill(out, moment)

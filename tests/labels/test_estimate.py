@@ -14,7 +14,7 @@ from fkpinn.sde import Widths
 from fkpinn.sde._random import Stream, ahead, normals, seed_words
 
 CASES = [
-    ("exit-ball-3d", 1.0), ("ornstein-uhlenbeck", 1e-2), ("robin", 2e-2),
+    ("exit-ball-3d", 1.0), ("ornstein-uhlenbeck", 1e-2), pytest.param("robin", 2e-2, marks=pytest.mark.slow),
     pytest.param("variable-diffusion", 4e-3, marks=pytest.mark.slow),
 ]  # fmt: skip
 

@@ -49,6 +49,7 @@ def test_phases_follow_each_other_in_their_own_precision():
     assert isinstance(run.weighting, Fixed)
 
 
+@pytest.mark.slow
 def test_a_weighting_goes_on_with_what_it_learned():
     two = [
         Phase("Adam", Adam(30, 1e-2), 30, Uncertainty(("residual", "boundary"))),
@@ -148,6 +149,7 @@ def test_a_last_step_into_nothing_is_taken_back():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_keeps_its_last_steps():
     """One of several that has reached its minimum is returned there, not a block earlier."""
     networks, losses, keys = several(2)
