@@ -14,9 +14,11 @@ from fkpinn.sde import Widths
 from fkpinn.sde._random import Stream, ahead, normals, seed_words
 
 CASES = [
-    ("exit-ball-3d", 1.0), ("ornstein-uhlenbeck", 1e-2), pytest.param("robin", 2e-2, marks=pytest.mark.slow),
+    ("exit-ball-3d", 1.0),
+    ("ornstein-uhlenbeck", 1e-2),
+    pytest.param("robin", 2e-2, marks=pytest.mark.slow),
     pytest.param("variable-diffusion", 4e-3, marks=pytest.mark.slow),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "dt"), CASES)
