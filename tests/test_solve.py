@@ -157,6 +157,18 @@ def test_a_certificate_comes_with_the_run(tmp_path):
     assert values.low[0] < values.value[0] < values.high[0]
 
 
+def test_a_run_without_a_certificate_keeps_its_network(tmp_path, monkeypatch):
+    def fails(*given, **more):
+        raise ValueError("the solution cannot be told from zero")
+
+    monkeypatch.setattr("fkpinn._solve._run.improve", fails)
+    settings = dataclasses.replace(small, certify_seconds=1.0)
+    result = run(EXIT, settings=settings, method="pinn-engd", out=tmp_path)
+    assert result["certificate"] is None and result["errors"] is None
+    assert result["stopped"] == ["no certificate: the solution cannot be told from zero"]
+    assert (tmp_path / "solution.fkpinn").exists() and (tmp_path / "report.html").exists()
+
+
 def test_certify_wants_a_finished_run(tmp_path):
     with pytest.raises(ValueError, match="is not a run folder"):
         certify_run(tmp_path)

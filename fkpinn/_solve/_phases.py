@@ -154,8 +154,7 @@ def polish(
             left = float(loss.terms["residual"](network))
             given["labels"] = left / noise**2 * len(labels.value) / many.n_collocation
         steps = settings.polish_steps or _ROUND_STEPS
-        optimizer = _polisher(dataclasses.replace(settings, polish_steps=steps))
-        phase = Phase(name, optimizer, steps, Fixed(given), settings.redraw)
+        phase = Phase(name, _polisher(settings, steps), steps, Fixed(given), settings.redraw)
         return fit(
             network, loss, [phase],
             progress=progress, watch=watch, folder=folder,
@@ -244,7 +243,8 @@ def _phases(
         if settings.polish_steps:
             final = Fixed(_polish_weights(problem, settings) | {"labels": 0.0})
             more, steps = settings.polish_times, settings.polish_steps
-            phases.append(Phase("polish", _polisher(settings), steps, final, settings.redraw, more))
+            polisher = _polisher(settings, steps)
+            phases.append(Phase("polish", polisher, steps, final, settings.redraw, more))
         return phases
     weighting = Uncertainty(names) if settings.uncertainty else Fixed(given)
     phases = []
@@ -265,12 +265,11 @@ def _phases(
     return phases
 
 
-def _polisher(settings: Settings) -> NaturalGradient:
+def _polisher(settings: Settings, steps: int) -> NaturalGradient:
     # With fresh points in every step and less damping, directions that these points hardly
     # determine would be moved by chance; in the second half that chance is averaged out.
-    settle = settings.polish_steps // 2
     return NaturalGradient(
-        damping=_POLISH, least=_POLISH, momentum=settings.momentum, settle=settle
+        damping=_POLISH, least=_POLISH, momentum=settings.momentum, settle=steps // 2
     )
 
 

@@ -103,7 +103,7 @@ class _Rounds:
             if target is not None and best.ci_high <= target:
                 break
             predicted = {kind: self.predict(kind, best) for kind in ("polish", "refresh")}
-            kind = max(predicted, key=lambda k: math.log(predicted[k]) / self.seconds[k])
+            kind = max(predicted, key=lambda k: math.log(predicted[k] or 1e-9) / self.seconds[k])
             if predicted[kind] < _LEAST_GAIN:
                 note = "no further round was expected to pay"
                 break

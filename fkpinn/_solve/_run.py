@@ -29,7 +29,6 @@ from ._settings import Settings, read_config, write_config
 from ._solution import Solution, load, slice_through
 
 _ROUNDS = 6  # of further training, at most, where a target is given
-_CERTIFY = 20.0  # seconds
 
 
 def solve(
@@ -145,13 +144,16 @@ def run(
     clock.append(time.perf_counter())
     certificate, rounds = None, []
     if settings.certify_seconds > 0:
-        improved = improve(
-            wanted, settings, trained.network,
-            size=solution_size(labels), trained_in=clock[2] - clock[0], seed=seed,
-            progress=progress, watch=watch, folder=out, key=jr.fold_in(train_key, 1),
-        )  # fmt: skip
-        trained, certificate = _with_rounds(trained, improved), improved.certificate
-        rounds = improved.rounds
+        try:
+            improved = improve(
+                wanted, settings, trained.network,
+                size=solution_size(labels), trained_in=clock[2] - clock[0], seed=seed,
+                progress=progress, watch=watch, folder=out, key=jr.fold_in(train_key, 1),
+            )  # fmt: skip
+            trained, certificate = _with_rounds(trained, improved), improved.certificate
+            rounds = improved.rounds
+        except ValueError as error:  # paths that never end, say: the network is worth keeping
+            trained = trained._replace(stopped=[*trained.stopped, f"no certificate: {error}"])
     clock.append(time.perf_counter())
     found = None if test is None else test.errors(wanted, trained.network)
     about = None if certificate is None else certificate.to_dict()
@@ -271,7 +273,7 @@ def _for_target(settings: Settings, target: float | None) -> Settings:
     return dataclasses.replace(
         settings,
         rounds=settings.rounds or _ROUNDS,
-        certify_seconds=settings.certify_seconds or _CERTIFY,
+        certify_seconds=settings.certify_seconds or Settings.certify_seconds,
     )
 
 

@@ -104,7 +104,8 @@ def certify(
     _check(n_points, n_paths, seconds)
     began = time.perf_counter()
     with jax.enable_x64(True):
-        key = jr.fold_in(jr.key(seed % 2**32), _POINTS)  # not those of the training
+        # not the points of the training, and others for seeds that differ in high bits only
+        key = jr.fold_in(jr.key(seed % 2**32), (_POINTS + (seed >> 32)) % 2**32)
         points = np.asarray(sample_interior(problem, n_points, key=key))
 
     def measure(dtype: str) -> Certificate:

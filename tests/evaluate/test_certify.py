@@ -72,6 +72,15 @@ def test_a_pilot_chooses_the_paths():
     assert record["step_effect"] == 0.0  # spheres have no step
 
 
+def test_every_seed_has_points_of_its_own():
+    """Seeds that differ in their high bits too: rounds of a training use these."""
+    first, second = (
+        certify(BALL, off_by(EXACT, 0.1), n_points=16, n_paths=8, seed=seed).corrections.points
+        for seed in (3, 3 + (1 << 34))
+    )
+    assert not np.any(np.asarray(first) == np.asarray(second))
+
+
 def test_nothing_is_called_wrong_and_the_solution_right():
     wrong = certify(BALL, lambda z: 0.0 * z[0], n_points=200, n_paths=64)
     assert wrong.ci_low <= 1.0 <= wrong.ci_high and wrong.l2_rel > 0.9
