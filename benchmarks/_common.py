@@ -1,10 +1,12 @@
 """What the benchmarks share: the call that is timed, and where and with what it was."""
 
 import functools
+import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fkpinn._records import installed_versions
+from fkpinn._records import installed_versions, write_json
+from fkpinn.evaluate import errors
 from fkpinn.labels import Labels, estimate_labels
 from fkpinn.problem import Problem, catalogue
+from fkpinn.reference import catalogue_reference
 from fkpinn.sampling import sobol_interior
 
 ROOT = Path(__file__).parents[1]
@@ -55,6 +59,25 @@ def surroundings() -> dict[str, Any]:
         "versions": installed_versions() | {"python": platform.python_version()},
         "commit": _commit(),
     }
+
+
+def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A record from its file, or made now and written there."""
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    record = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, record)
+    return record
+
+
+def true_error(name: str, network: Any, n: int = 1 << 13) -> float:
+    """Relative L2 error against the reference of a catalogue problem, at Sobol points."""
+    problem = catalogue(name).problem
+    with jax.enable_x64(True):
+        return errors(
+            problem, network, catalogue_reference(name), sobol_interior(problem, n)
+        ).l2_rel
 
 
 def say(text: str) -> None:

@@ -192,6 +192,7 @@ better = dataclasses.replace(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_target_is_reached_and_said():
     solution = solve(EXIT, settings=better, target=0.05, seed=3)
     assert solution.certificate["ci_high"] <= 0.05

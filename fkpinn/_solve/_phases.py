@@ -267,9 +267,9 @@ def _phases(
 
 def _polisher(settings: Settings, steps: int) -> NaturalGradient:
     # With fresh points in every step and less damping, directions that these points hardly
-    # determine would be moved by chance; in the second half that chance is averaged out.
+    # determine would be moved by chance; towards the end that chance is averaged out.
     return NaturalGradient(
-        damping=_POLISH, least=_POLISH, momentum=settings.momentum, settle=steps // 2
+        damping=_POLISH, least=_POLISH, momentum=settings.momentum, settle=3 * steps // 5
     )
 
 

@@ -9,13 +9,13 @@ from ._settings import Settings, close_matches
 PRESETS = {
     "quick": Settings(),
     "best": Settings(
-        widths=(64, 64, 64),
+        widths=(72, 72, 72),
         n_collocation=4500,
         p_data=0.1,
         n_boundary=800,
         n_paths=300,
         natural_steps=250,
-        polish_steps=100,
+        polish_steps=200,
         adam_steps=20_000,
         lbfgs_steps=5000,
         nncg_steps=500,

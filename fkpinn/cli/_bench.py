@@ -16,7 +16,9 @@ _OPTIONS = {
     "paths": ("points", "paths", "repeats"),
     "labels": ("points", "paths", "max_paths"),
     "step": ("points", "repeats"),
-    "certificates": ("nets",),
+    "certificates": ("folder",),
+    "targets": ("folder", "preset"),
+    "ablation": ("folder", "preset", "seeds"),
 }
 
 
@@ -29,11 +31,16 @@ class Bench:
     `step`: a gradient of the residual loss, beside `jax.hessian`, DeepXDE and jinns, the last
     two if the environment variable FKPINN_PEERS names a Python that has them.
     `certificates`: how often certificates of networks, good and bad, hold the true error.
+    `targets`: whether runs that were given a target end below it.
+    `ablation`: what each part of the method is worth.
 
     Example: `fkpinn bench paths --json`
     """
 
-    benchmark: Annotated[Literal["paths", "labels", "step", "certificates"], tyro.conf.Positional]
+    benchmark: Annotated[
+        Literal["paths", "labels", "step", "certificates", "targets", "ablation"],
+        tyro.conf.Positional,
+    ]
     """Which one."""
     points: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step` by default."""
@@ -43,8 +50,13 @@ class Bench:
     """Timings whose median is reported; 5 for `paths`, 9 for `step` by default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Where the sweep of `labels` ends, paths in all; 1000000 by default."""
-    nets: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Networks to certify; those missing there are trained. runs/certificates by default."""
+    folder: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where networks and single results are kept, to go on there after a break. By default a
+    folder of the benchmark's name in runs."""
+    preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """How much work a training of `targets` and `ablation` is; `quick` by default."""
+    seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
+    """Trainings of each kind; 3 by default."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the record to this file as well."""
     json: bool = False
@@ -72,7 +84,9 @@ class Bench:
             "paths": ("n_paths", self.paths),
             "repeats": ("repeats", self.repeats),
             "max_paths": ("max_paths", self.max_paths),
-            "nets": ("nets", self.nets),
+            "folder": ("folder", self.folder),
+            "preset": ("preset", self.preset),
+            "seeds": ("seeds", self.seeds),
         }
         given = {}
         for name, (argument, value) in options.items():

@@ -19,7 +19,7 @@ class Certify:
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """A run folder that `fkpinn solve` made."""
-    points: int = 512
+    points: int = 2048
     """How many fresh points, uniform in the domain."""
     paths: int | None = None
     """How many paths from each point; by default a pilot run tells."""

@@ -23,9 +23,11 @@ from ..problem import Problem
 from ..sampling import sample_interior
 from ._defect_paths import DefectPaths
 
-_POINTS = 512
-_PILOT = 16  # paths a point of the run that tells how many are needed
+_POINTS = 2048
+_PILOT = 4  # paths a point of the run that tells how many are needed
 _WIDTH = 0.1  # share of noise in the estimate that is aimed at, two standard errors
+_ENOUGH = 0.2  # half-width over the estimate at which no more paths are added
+_MORE = 8  # times that paths are added, at most
 _SHARE = 0.25  # of the time, for the pilot
 _MOST = 1 << 20  # paths a point
 _SINGLE = 3e-5  # relative error below which single precision is not enough
@@ -113,7 +115,7 @@ def certify(
             problem, candidate, points,
             dtype=dtype, dt=dt, scheme=scheme, seed=seed, name="certificate", progress=progress,
         )  # fmt: skip
-        return _measure(paths, n_paths, level, seconds)
+        return _measure(paths, n_paths, level, seconds, refine=dt is None)
 
     with warnings.catch_warnings():  # of rare, heavy paths; the spread over the points knows them
         warnings.simplefilter("ignore", UserWarning)
@@ -123,24 +125,77 @@ def certify(
     return found._replace(seconds=time.perf_counter() - began)
 
 
-def _measure(paths: DefectPaths, n_paths: int | None, level: float, seconds: float) -> Certificate:
-    n_paths = n_paths or _needed(paths, seconds)
-    fine = paths.run(n_paths, stream=1)
-    coarse = paths.run(max(4, n_paths // 2), coarse=True, stream=2) if paths.stepped else None
-    square, limits, size, effect = _assess(paths.value, fine, coarse, level)
-    l2_rel = math.sqrt(max(square, 0.0))
-    low, high = (math.sqrt(max(limit, 0.0)) for limit in limits)
-    middle = 2 * max(l2_rel, 0.5 * high)
+def _measure(
+    paths: DefectPaths, n_paths: int | None, level: float, seconds: float, refine: bool
+) -> Certificate:
+    """Run paths; where nobody said how many, go on while the limits are wide and time is left.
+
+    If the step's effect makes them wide the step is halved, else paths are added.
+    """
+    found = _Pair.run(paths, n_paths or _needed(paths, seconds), 1)
+    for stream in range(3, 2 * _MORE, 2):
+        seen = _assess(paths.value, found, level)
+        if n_paths is not None or seen.width <= _ENOUGH:
+            break
+        step = refine and paths.stepped and seen.effect_sure > 0.3 * seen.half
+        count = found.next(seen.width, seconds, step)
+        if count == 0:
+            break
+        found = found.refined(paths, count, stream) if step else found.more(paths, count, stream)
+    seen = _assess(paths.value, found, level)
+    middle = 2 * max(seen.l2_rel, 0.5 * seen.high)
     return Certificate(
-        l2_rel=l2_rel,
-        ci_low=low,
-        ci_high=high,
+        l2_rel=seen.l2_rel,
+        ci_low=seen.low,
+        ci_high=seen.high,
         level=level,
-        l2_abs=l2_rel * size,
-        step_effect=effect / middle if middle else 0.0,
-        corrections=fine,
+        l2_abs=seen.l2_rel * seen.size,
+        step_effect=seen.effect / middle if middle else 0.0,
+        corrections=found.fine,
         seconds=0.0,
     )
+
+
+class _Pair(NamedTuple):
+    """Paths with the step that was chosen, others with twice the step, and what they took."""
+
+    fine: Labels
+    coarse: Labels | None
+    seconds: float
+
+    @classmethod
+    def run(cls, paths: DefectPaths, count: int, stream: int) -> "_Pair":
+        """So many paths a point, and half as many coarse ones."""
+        fine, coarse = paths.run(count, stream=stream), None
+        if paths.stepped:
+            coarse = paths.run(max(4, count // 2), coarse=True, stream=stream + 1)
+        return cls(fine, coarse, _seconds(fine) + _seconds(coarse))
+
+    def more(self, paths: DefectPaths, count: int, stream: int) -> "_Pair":
+        """So many more paths a point."""
+        new, coarse = _Pair.run(paths, count, stream), self.coarse
+        if coarse is not None and new.coarse is not None:
+            coarse = coarse.pooled(new.coarse)
+        return _Pair(self.fine.pooled(new.fine), coarse, self.seconds + new.seconds)
+
+    def refined(self, paths: DefectPaths, count: int, stream: int) -> "_Pair":
+        """With half the step; the paths so far become the coarse ones."""
+        paths.dt *= 0.5
+        fine = paths.run(count, stream=stream)
+        return _Pair(fine, self.fine, self.seconds + _seconds(fine))
+
+    def next(self, width: float, seconds: float, halved: bool) -> int:
+        """How many paths would bring the width down, as far as there is time; 0 for none."""
+        now, left = self.fine.n_paths, seconds - self.seconds
+        dear = 2.0 if halved else 1.3  # in units of a path run so far; coarse ones come with it
+        affordable = int(left / (dear * max(_seconds(self.fine), 1e-3) / now))
+        wanted = now if halved else int(now * min((width / _ENOUGH) ** 2, 3.0))
+        count = min(wanted, affordable, _MOST - now) // 2 * 2
+        return count if 4 * count >= now else 0
+
+
+def _seconds(labels: Labels | None) -> float:
+    return 0.0 if labels is None else labels.provenance["seconds"]["run"]
 
 
 def _needed(paths: DefectPaths, seconds: float) -> int:
@@ -175,10 +230,36 @@ def _squares(defect: Labels) -> np.ndarray:
     return value**2 - stderr**2
 
 
-def _assess(value: np.ndarray, fine: Labels, coarse: Labels | None, level: float):
-    """Squared relative error, its limits, the size of the solution, and the step's effect."""
-    correction = np.asarray(fine.value, np.float64)
-    square = _squares(fine)
+def _noise(defect: Labels) -> np.ndarray:
+    """Variances of those squares, about."""
+    value, stderr = (np.asarray(a, np.float64) for a in (defect.value, defect.stderr))
+    return 4 * np.maximum(value**2 - stderr**2, 0) * stderr**2 + 2 * stderr**4
+
+
+class _Seen(NamedTuple):
+    """What paths say: squares are relative to that of the solution, whose size is `size`."""
+
+    square: float
+    low: float
+    high: float
+    half: float  # of the interval of `square`
+    effect: float  # of the step on `square`
+    effect_sure: float  # beyond twice its own standard error
+    size: float
+
+    @property
+    def l2_rel(self) -> float:
+        return math.sqrt(max(self.square, 0.0))
+
+    @property
+    def width(self) -> float:
+        """Half of the interval over the estimate."""
+        return 0.5 * (self.high - self.low) / max(self.l2_rel, 0.5 * self.high, 1e-300)
+
+
+def _assess(value: np.ndarray, found: _Pair, level: float) -> _Seen:
+    correction = np.asarray(found.fine.value, np.float64)
+    square = _squares(found.fine)
     whole = value**2 + 2 * value * correction + square  # of the solution, again unbiased
     size = float(np.mean(whole))
     if not size > 0:
@@ -191,13 +272,18 @@ def _assess(value: np.ndarray, fine: Labels, coarse: Labels | None, level: float
     rest = (square - ratio * whole) / size
     n, spread = len(rest), float(np.std(rest, ddof=1))
     tilt = float(np.mean((rest / (spread or 1.0)) ** 3)) / math.sqrt(n)
-    low, high = skewed_limits(ratio, spread / math.sqrt(n), tilt, level)
-    effect = 0.0
-    if coarse is not None:  # a halved step takes half of the effect, at least
-        effect = abs(float(np.mean(_squares(coarse) - square))) / size
-    low = ratio - math.hypot(ratio - float(low), effect)
-    high = ratio + math.hypot(float(high) - ratio, effect)
-    return ratio, (low, high), math.sqrt(size), effect
+    low, high = map(float, skewed_limits(ratio, spread / math.sqrt(n), tilt, level))
+    effect = sure = 0.0
+    if found.coarse is not None:  # a halved step takes half of the effect, at least
+        change = (_squares(found.coarse) - square) / size
+        effect = abs(float(np.mean(change)))
+        noise = float(np.mean(_noise(found.fine) + _noise(found.coarse))) / n
+        sure = max(effect - 2 * math.sqrt(noise) / size, 0.0)
+    low = ratio - math.hypot(ratio - low, effect)
+    high = ratio + math.hypot(high - ratio, effect)
+    root = lambda limit: math.sqrt(max(limit, 0.0))
+    half = 0.5 * (high - low)
+    return _Seen(ratio, root(low), root(high), half, effect, sure, math.sqrt(size))
 
 
 def _check(n_points: int, n_paths: int | None, seconds: float) -> None:

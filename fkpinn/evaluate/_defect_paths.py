@@ -12,10 +12,12 @@ from jaxtyping import Array, Float
 from .._progress import AbstractProgress, Renamed, SilentProgress
 from ..labels import Labels, choose_scheme, defect_problem, estimate_labels, step_size
 from ..loss import cast
-from ..problem import Dirichlet, Problem
+from ..problem import Problem
+from ..sde import default_widths
 
-_REACH = 0.015  # of a step, over the diameter; its bias is a share of the error
+_REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _EVERY = 8  # steps between two looks at the residual, which cost more than free steps
+_FORGET = 1e-3  # discount at which a path ends; a share of the error again
 _APART = 1 << 44  # between the seeds of runs, and from those of labels for training
 
 
@@ -60,9 +62,7 @@ class DefectPaths:
             raise ValueError(f"`candidate` is not finite at {bad}.")
         self.scheme = choose_scheme(self.problem, scheme).name
         self.stepped = self.scheme != "spheres"
-        # steps along reflecting walls cost as much as a look, and paths between them are short
-        absorbing = all(isinstance(c, Dirichlet) for c in problem.conditions())
-        self.every = _EVERY if self.stepped and absorbing else 1
+        self.every = _EVERY if self.stepped else 1
 
     def run(
         self, n_paths: int, *, coarse: bool = False, bias: bool = False, stream: int = 0
@@ -76,8 +76,10 @@ class DefectPaths:
                 dt=2 * self.dt if coarse else self.dt,
                 scheme=self.scheme,
                 every=self.every,
+                forget=_FORGET,
                 seed=(self.seed + stream * _APART) % 2**64,
                 bias=bias,
+                widths=default_widths(1),  # runs of all sizes share what is compiled
                 progress=self.progress,
             )
 

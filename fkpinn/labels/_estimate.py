@@ -49,6 +49,7 @@ def estimate_labels(
     antithetic: bool = False,
     control: Callable[..., Any] | None = None,
     every: int = 1,
+    forget: float = 1e-7,
     bias: bool = False,
     throw: bool = True,
     store: Path | str | None = None,
@@ -73,8 +74,10 @@ def estimate_labels(
         antithetic: run paths in pairs with opposite noise; helps where payoffs are odd in it.
         control: a differentiable function of one point, close to the solution; the martingale
             made of its gradient is subtracted. The mean stays, the noise shrinks with the error.
-        every: read the source at one random step in so many (a power of 2 up to 64); for sources
+        every: read source and flux at one random step in so many (a power of 2 up to 64); for data
             that cost more than the walk.
+        forget: discount below which a path has ended; what it lacks is about that share of the
+            value.
         bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
         store: a file for the labels. Work done is kept beside it as it goes, so that the same
@@ -86,7 +89,7 @@ def estimate_labels(
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
-    walk = _with_options(chosen, control, every)
+    walk = _with_options(chosen, control, every, forget)
     _check(problem, points, n_paths, dt, t_max, antithetic)
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
     if isinstance(walk, Spheres):
@@ -96,7 +99,9 @@ def estimate_labels(
     progress = progress or SilentProgress()
     clock = [time.perf_counter()]
     store, partial = _files(store)
-    who = {} if store is None else identity(plan, chosen.name, every=every, bias=bias)
+    who = (
+        {} if store is None else identity(plan, chosen.name, every=every, forget=forget, bias=bias)
+    )
     if store is not None and store.exists():
         labels = Labels.load(store)
         check_same(store, labels.provenance.get("identity", {}), who)
@@ -124,7 +129,7 @@ def estimate_labels(
         coarse = estimate_labels(
             problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt, scheme=scheme,
             t_max=t_max, seed=(seed + 1) % 2**64, antithetic=antithetic, control=control,
-            every=every, throw=throw, widths=widths, progress=progress,
+            every=every, forget=forget, throw=throw, widths=widths, progress=progress,
         )  # fmt: skip
         labels = _with_bias(labels, coarse)
     if store is not None and partial is not None:
@@ -142,12 +147,14 @@ def _files(store: Path | str | None) -> tuple[Path | None, Path | None]:
     return path, path.with_name(f"{path.name}.partial")
 
 
-def _with_options(chosen: Choice, control, every: int) -> AbstractWalk:
+def _with_options(chosen: Choice, control, every: int, forget: float) -> AbstractWalk:
     """The scheme with the source read less often, if that was asked for."""
     if every not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError(f"`every` must be a power of 2 from 1 to 64; got {every!r}.")
+    if not 0 < forget <= 0.1:
+        raise ValueError(f"`forget` must lie in (0, 0.1]; got {forget!r}.")
     if isinstance(chosen.walk, Scheme):
-        return dataclasses.replace(chosen.walk, every=every)
+        return dataclasses.replace(chosen.walk, every=every, forget=forget)
     if control is not None or every > 1:
         name = "control" if control is not None else "every"
         raise ValueError(

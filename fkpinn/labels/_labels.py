@@ -61,6 +61,31 @@ class Labels(NamedTuple):
         parts = [self.provenance, other.provenance]
         return self._replace(**both, provenance={"scheme": scheme, "parts": parts})
 
+    def pooled(self, other: "Labels") -> "Labels":
+        """These labels and others from independent paths of the same points, averaged by paths."""
+        if self.n_paths < 1 or other.n_paths < 1 or self.points.shape != other.points.shape:
+            raise ValueError(
+                "`other` must come from paths of the same points; got "
+                f"{other.n_paths} paths at points of shape {other.points.shape} for {self.n_paths} "
+                f"at {self.points.shape}."
+            )
+        total = self.n_paths + other.n_paths
+        a, b = self.n_paths / total, other.n_paths / total
+        mean = lambda name: a * getattr(self, name) + b * getattr(other, name)
+        own, new = self.provenance, other.provenance
+        seconds = {k: own["seconds"][k] + new["seconds"][k] for k in own["seconds"]}
+        steps = own["path_steps"] + new["path_steps"]
+        return self._replace(
+            value=mean("value"),
+            stderr=jnp.hypot(a * self.stderr, b * other.stderr),
+            n_paths=total,
+            unfinished=self.unfinished + other.unfinished,
+            bias=mean("bias"),
+            provenance=own | {"path_steps": steps, "seconds": seconds},
+            skew=mean("skew"),
+            truncation=mean("truncation"),
+        )
+
     def save(self, path: Path | str) -> None:
         """Write a `.npz` file, whole or not at all; nothing in it can run code."""
         arrays = {k: np.asarray(v) for k, v in self._asdict().items() if k != "provenance"}

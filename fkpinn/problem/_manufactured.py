@@ -62,9 +62,11 @@ def manufactured(
     def slope_at(z):
         return jnp.dot(bare.space(jax.grad(u)(z)), domain.normal(bare.space(z)))
 
-    conditions = {}
+    conditions, kinds = {}, dict(boundary or {})
+    if unknown := [part for part in kinds if part not in domain.parts]:
+        raise ValueError(f"`boundary` names {unknown}; the domain's parts are {domain.parts}.")
     for part in domain.parts:
-        kind: Any = (boundary or {}).get(part, Dirichlet)
+        kind: Any = kinds.get(part, Dirichlet)
         if kind is Dirichlet:
             conditions[part] = Dirichlet(exact)
         elif kind is Neumann:

@@ -1,7 +1,6 @@
 """A path on its way, and what a walk must say for itself."""
 
 import abc
-import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -12,7 +11,7 @@ from jaxtyping import Array, Int32, UInt32
 from .._types import Point, Scalar, SpaceTimePoint, Vector
 from ..problem import Dirichlet, Problem, Robin
 
-FORGOTTEN = math.log(1e-7)  # a path with a smaller discount adds nothing any more
+FORGET = 1e-7  # a path with a smaller discount adds nothing any more
 
 
 class Lane(NamedTuple):

@@ -1,5 +1,6 @@
 """Paths that move in time steps: move, collect, reflect, stop."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -8,24 +9,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, UInt32
 
-from .._types import Scalar
+from .._types import Scalar, SpaceTimePoint, Vector
 from ..problem import Problem
 from ._exit import AbstractExit, absorbing, spread_across
-from ._lane import FORGOTTEN, AbstractWalk, Lane, Need, Numbers, absorbed_value
-from ._reflect import collect_flux, meet_walls
+from ._lane import FORGET, AbstractWalk, Lane, Need, Numbers, absorbed_value
+from ._reflect import Wall, collect_flux, meet_walls, wear_off
 from ._stepper import AbstractStepper, kick
 
 
 class Scheme(AbstractWalk):
-    """A stepper and an exit rule; the source is read once in every `every` steps.
+    """A stepper and an exit rule; source and flux are read once in every `every` steps.
 
-    With `every > 1` the source is read at one step picked at random among each `every`, and
-    counts for all of them: the same mean, more variance, less work where the source is dear.
+    With `every > 1` they are read at one step picked at random among each `every`, and count for
+    all of them: the same mean, more variance, less work where they are dear. A path whose
+    discount is below `forget` has ended.
     """
 
     stepper: AbstractStepper
     exit: AbstractExit
     every: int = eqx.field(static=True, default=1)
+    forget: float = eqx.field(static=True, default=FORGET)
 
     def need(self, problem: Problem) -> Need:
         """Normals; and uniforms for exit, reflection, signs, and the pick of a step."""
@@ -54,19 +57,39 @@ class Scheme(AbstractWalk):
         """Take the steps the numbers are for; an ended path stays where it is."""
         need = self.need(problem)
         count = len(numbers.normals) // need.normals
-        picked = None
-        if self.every > 1:
-            share = numbers.of_step(0, need)[1][-1]
-            picked = _Picked((share * count).astype(jnp.uint32) + lane.step, lane, jnp.int32(0))
+        if self.every == 1:
+            for k in range(count):
+                lane, _ = _step(problem, self, control, lane, *numbers.of_step(k, need))
+            return lane
+        held = self.hold(problem, lane, numbers.of_step(0, need)[1][-1])
         for k in range(count):
-            if picked is not None:
-                picked = picked.look(lane)
-            lane = _step(problem, self, control, lane, *numbers.of_step(k, need))
-        if picked is not None:
-            gain = _gain(problem, self, picked.lane, picked.lane.at(picked.lane.x))
-            more = lane.partial + count * gain
-            lane = lane._replace(partial=jnp.where(picked.found > 0, more, lane.partial))
-        return lane
+            held = self.look(problem, control, held, *numbers.of_step(k, need))
+        return self.collect(problem, held)
+
+    def hold(self, problem: Problem, lane: Lane, pick: Scalar) -> "Held":
+        """Before the first of `every` steps: choose the one at which data are read."""
+        step = (pick * self.every).astype(jnp.uint32) + lane.step
+        z, zero = lane.at(lane.x), jnp.zeros_like(lane.dt)
+        met = None
+        if not all(absorbing(problem)):
+            met = Wall(z, zero, jnp.int32(0), lane.log_discount)
+        paying = _Paying(z, lane.log_discount, met)
+        return Held(lane, step, paying, jnp.int32(0))
+
+    def look(self, problem: Problem, control, held: "Held", noise: Vector, uniform) -> "Held":
+        """Take one step, and remember where it began if it is the one."""
+        before = held.lane
+        lane, paying = _step(problem, self, control, before, noise, uniform)
+        now = (before.step == held.step) & (before.running > 0)
+        keep = lambda new, old: jnp.where(now, new, old)
+        paying = jax.tree.map(keep, paying, held.paying)
+        return Held(lane, held.step, paying, keep(jnp.int32(1), held.found))
+
+    def collect(self, problem: Problem, held: "Held") -> Lane:
+        """After the last of them: what was seen counts for all."""
+        lane = held.lane
+        more = lane.partial + self.every * _income(problem, self, held.paying, lane.dt)
+        return lane._replace(partial=jnp.where(held.found > 0, more, lane.partial))
 
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
         """The rest of the integrals, and the boundary data."""
@@ -75,7 +98,7 @@ class Scheme(AbstractWalk):
         if problem.timed:  # a parabolic path that was not stopped has reached the horizon
             x = jnp.where(cut, lane.x, x)
         z = lane.at(x)
-        discount = _discount(problem, self, lane, z)
+        discount = _discount(problem, self, lane.log_discount, z, lane.dt)
         payoff = lane.payoff + lane.partial
         if self.stepper.order > 1:
             payoff = payoff + 0.5 * discount * problem.source(z) * lane.dt
@@ -83,34 +106,39 @@ class Scheme(AbstractWalk):
         if problem.terminal is not None:
             value = jnp.where(cut, problem.terminal(problem.space(z)), value)
         if lane.log_discount is not None:
-            value = jnp.where(lane.log_discount < FORGOTTEN, 0.0, value)
+            value = jnp.where(lane.log_discount < math.log(self.forget), 0.0, value)
         # a path that got lost has no payoff, even where all data are constant
         return jnp.where(jnp.all(jnp.isfinite(lane.x)), payoff + discount * value, jnp.nan)
 
 
-class _Picked(NamedTuple):
-    """The step at which the source is read, and the path as it was then."""
+class _Paying(NamedTuple):
+    """What the income of a step is read from: its beginning, and the wall it met if any."""
 
-    step: UInt32[Array, ""]
+    z: SpaceTimePoint
+    log_discount: Scalar | None
+    wall: Wall | None
+
+
+class Held(NamedTuple):
+    """A path among steps of which one is read: number `step`, as soon as it is `found`."""
+
     lane: Lane
+    step: UInt32[Array, ""]
+    paying: _Paying
     found: Int32[Array, ""]
 
-    def look(self, lane: Lane) -> "_Picked":
-        now = (lane.step == self.step) & (lane.running > 0)
-        keep = lambda new, old: jnp.where(now, new, old)
-        held = jax.tree.map(keep, lane, self.lane)
-        return _Picked(self.step, held, jnp.where(now, 1, self.found))
 
-
-def _step(problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform) -> Lane:
+def _step(
+    problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform
+) -> tuple[Lane, _Paying]:
     stepper, dt, z = scheme.stepper, lane.dt, lane.at(lane.x)
-    partial, log_discount = lane.partial, lane.log_discount
-    if scheme.every == 1:
-        partial = partial + _gain(problem, scheme, lane, z)
+    partial, log_discount, wall = lane.partial, lane.log_discount, None
     if control is not None:
         push = kick(problem, z, jnp.sqrt(dt) * noise)
         slope = problem.space(jax.grad(control)(z))
-        partial = partial - _discount(problem, scheme, lane, z) * jnp.dot(slope, push)
+        partial = partial - _discount(problem, scheme, lane.log_discount, z, dt) * jnp.dot(
+            slope, push
+        )
     if log_discount is not None:
         log_discount = log_discount - problem.reaction(z) * dt
     n_signs = stepper.n_signs(problem)
@@ -126,7 +154,11 @@ def _step(problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform)
         met = meet_walls(problem, scheme.exit, z, x, dt, of_exit, of_wall)
         ended, x = met.ended, met.x
         at = lane._replace(step=lane.step + np.uint32(1)).at(met.wall)
-        partial, log_discount = collect_flux(problem, partial, log_discount, met, at)
+        wall = Wall(at, met.local_time, met.part.astype(jnp.int32), log_discount)
+        log_discount = wear_off(problem, wall)
+    paying = _Paying(z, lane.log_discount, wall)
+    if scheme.every == 1:
+        partial = partial + _income(problem, scheme, paying, dt)
     step = lane.step + np.uint32(1)
     moved = lane._replace(step=step, x=x, log_discount=log_discount, partial=partial)
     running = ~ended
@@ -134,21 +166,22 @@ def _step(problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform)
         late = running & (step >= lane.n_steps)
         moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late
     if log_discount is not None:
-        running = running & ~(log_discount < FORGOTTEN)
-    return lane.then(moved._replace(running=running.astype(jnp.int32)))
+        running = running & ~(log_discount < math.log(scheme.forget))
+    return lane.then(moved._replace(running=running.astype(jnp.int32))), paying
 
 
-def _discount(problem: Problem, scheme: Scheme, lane: Lane, z) -> Scalar:
+def _income(problem: Problem, scheme: Scheme, paying: _Paying, dt: Scalar) -> Scalar:
+    """What source and walls pay in a step."""
+    income = jnp.zeros_like(dt)
+    if not problem.source.is_zero:
+        gain = problem.source(paying.z) * dt
+        income = _discount(problem, scheme, paying.log_discount, paying.z, dt) * gain
+    return income if paying.wall is None else income + collect_flux(problem, paying.wall)
+
+
+def _discount(problem: Problem, scheme: Scheme, log_discount: Scalar | None, z, dt) -> Scalar:
     """Discount at the start of a step; the log of order 2 still lacks half a step."""
-    if lane.log_discount is None:
-        return jnp.ones_like(lane.dt)
+    if log_discount is None:
+        return jnp.ones_like(dt)
     half = 0.5 if scheme.stepper.order > 1 else 0.0
-    return jnp.exp(lane.log_discount - half * problem.reaction(z) * lane.dt)
-
-
-def _gain(problem: Problem, scheme: Scheme, lane: Lane, z) -> Scalar:
-    """What the source pays in a step."""
-    if problem.source.is_zero:
-        return jnp.zeros_like(lane.dt)
-    gain = problem.source(z) * lane.dt
-    return gain if lane.log_discount is None else _discount(problem, scheme, lane, z) * gain
+    return jnp.exp(log_discount - half * problem.reaction(z) * dt)

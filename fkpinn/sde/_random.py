@@ -18,6 +18,7 @@ _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 _HALF = np.uint64(32)
 _ROUNDS = 10
+_SPELLED_OUT = 8  # blocks of numbers; more of them are an axis, which is compiled sooner
 _SINE = (
     0.9999999957158399, -0.16666657969904713, 0.008333050617328103,
     -0.0001980904635739699, 2.6051662760628754e-06,
@@ -112,7 +113,11 @@ def ahead(draw: Callable[[Word], list[Array]], first: Word, each: int, steps: in
 
 def _of_unit(draw: Callable[[Word], list[Array]], unit: Word, each: int) -> list[Array]:
     blocks = each * whole_blocks(each) // 4
-    return [n for k in range(blocks) for n in draw(unit * np.uint32(blocks) + np.uint32(k))]
+    if blocks <= _SPELLED_OUT:
+        return [n for k in range(blocks) for n in draw(unit * np.uint32(blocks) + np.uint32(k))]
+    axis = jnp.arange(blocks, dtype=jnp.uint32).reshape((-1,) + (1,) * jnp.ndim(unit))
+    found = draw(unit[None] * np.uint32(blocks) + axis)
+    return [n[k] for k in range(blocks) for n in found]
 
 
 def uniform(word: Word, dtype) -> Float[Array, "..."]:

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, Int32
 
-from .._types import Point, Scalar
+from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import Neumann, Problem, Robin
 from ._exit import AbstractExit, absorbing, spread_across
 
@@ -55,20 +55,36 @@ def meet_walls(
     return Met(ended, where, x + depth * normal, local_time, part)
 
 
-def collect_flux(
-    problem: Problem, partial: Scalar, log_discount: Scalar | None, met: Met, at
-) -> tuple[Scalar, Scalar | None]:
-    """Neumann and Robin data, weighed by the local time on their part."""
-    discount = 1.0 if log_discount is None else jnp.exp(log_discount)
+class Wall(NamedTuple):
+    """A wall that was met: where and when, for how long, which part, at what discount."""
+
+    at: SpaceTimePoint
+    local_time: Scalar
+    part: Int32[Array, ""]
+    log_discount: Scalar | None
+
+
+def wear_off(problem: Problem, wall: Wall) -> Scalar | None:
+    """The discount after Robin parts have taken their share of it."""
+    log_discount = wall.log_discount
     for index, condition in enumerate(problem.conditions()):
-        if not isinstance(condition, (Neumann, Robin)):
+        if isinstance(condition, Robin):
+            here = jnp.where(wall.part == index, wall.local_time, 0.0)
+            log_discount = log_discount - condition.coefficient(wall.at) * here
+    return log_discount
+
+
+def collect_flux(problem: Problem, wall: Wall) -> Scalar:
+    """Neumann and Robin data, weighed by the local time on their part."""
+    discount = 1.0 if wall.log_discount is None else jnp.exp(wall.log_discount)
+    total = jnp.zeros_like(wall.local_time)
+    for index, condition in enumerate(problem.conditions()):
+        if not isinstance(condition, (Neumann, Robin)) or condition.flux.is_zero:
             continue
-        here = jnp.where(met.part == index, met.local_time, 0.0)
+        here = jnp.where(wall.part == index, wall.local_time, 0.0)
         weight = here
         if isinstance(condition, Robin):  # mean discount over the local time of this step
-            rate = condition.coefficient(at) * here
+            rate = condition.coefficient(wall.at) * here
             weight = here * jnp.where(rate > 1e-4, -jnp.expm1(-rate) / jnp.maximum(rate, 1e-4), 1.0)
-            log_discount = log_discount - rate
-        if not condition.flux.is_zero:
-            partial = partial + discount * condition.flux(at) * weight
-    return partial, log_discount
+        total = total + discount * condition.flux(wall.at) * weight
+    return total

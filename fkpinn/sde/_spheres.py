@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar, Vector
 from ..problem import Dirichlet, Problem
-from ._lane import FORGOTTEN, AbstractWalk, Lane, Need, Numbers, absorbed_value
+from ._lane import FORGET, AbstractWalk, Lane, Need, Numbers, absorbed_value
 
 _LAYER = 2.0  # width, in shells, of the layer that a walk leaves at its end
 _TERMS = 18  # of the series of `screening`, exact to rounding up to 1 (1 / 18! is 2e-16)
@@ -159,6 +159,7 @@ def source_weight(
 def _step(problem: Problem, lane: Lane, noise: Vector, uniform: tuple, shell: float) -> Lane:
     """Jump to a sphere or, close to the boundary, end or step back."""
     distance = problem.domain.signed_distance(lane.x)
+    noise = noise + 1e-15  # in single precision, one pair of normals in 2**25 is zero
     direction = noise / jnp.sqrt(jnp.sum(noise**2))
     near = ~(distance < -shell)
     jumped = _jump(problem, lane, distance, direction, uniform)
@@ -167,7 +168,7 @@ def _step(problem: Problem, lane: Lane, noise: Vector, uniform: tuple, shell: fl
     step = lane.step + np.uint32(1)
     running = (moved.running > 0) & jnp.all(jnp.isfinite(moved.x))
     if lane.log_discount is not None:
-        running = running & ~(moved.log_discount < FORGOTTEN)
+        running = running & ~(moved.log_discount < math.log(FORGET))
     if lane.n_steps is not None:
         late = running & (step >= lane.n_steps)
         moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late

@@ -15,9 +15,12 @@ from jaxtyping import Array, Float, Int, UInt32
 from ..problem import Problem
 from ._apart import apart
 from ._lane import AbstractWalk, Lane, Numbers
+from ._path import Scheme
 from ._random import Stream, ahead, normals, seed_words, uniforms, whole_blocks
 
 _NORMALS = 128  # a lane draws at a time, at most
+_POINTS, _PAYOFFS = 1 << 10, 1 << 17  # least room; no more than a few MB
+_SPELLED_OUT = 16  # dimensions; of more, coordinates stay together
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
 
@@ -59,13 +62,13 @@ def default_widths(paths: int = 1 << 16) -> Widths:
     """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths."""
     if jax.default_backend() == "cpu":
         threads = os.cpu_count() or 1
-        # few paths in many lanes leave most lanes idle while the last paths run
-        return Widths((2048 if paths > (1 << 13) * threads else 512, 128), 1 << 16, threads)
+        # few paths in many lanes leave most lanes idle while the last paths run, and every width
+        # is compiled on its own
+        return Widths((2048, 128) if paths > 1 << 14 else (256,), 1 << 16, threads)
+    if paths <= 1 << 18:  # a kernel, or another width, takes longer to compile than a run to end
+        return Widths((1 << 16,), 1 << 22, 1)
     kernel = "triton" if jax.default_backend() == "gpu" else ""
-    # every width is another kernel to compile, which takes longer than a small run
-    few = paths <= 1 << 18
-    lanes = (1 << 16, 1 << 12) if few else (1 << 18, 1 << 16, 1 << 14, 1 << 12)
-    return Widths(lanes, 1 << 22, 1, 4, kernel)
+    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
 
 
 class Ended(NamedTuple):
@@ -100,7 +103,7 @@ def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
     queue, run = _queue(plan, 0, count), _runner(plan, widths)
     code = _shared(_how(plan, widths)).func
     for width in _lanes(widths, count):
-        key = code, width, _room(count), plan.points.shape, plan.points.dtype, plan.n_steps is None
+        key = code, width, _room(count), queue.points.shape, queue.dt.dtype, plan.n_steps is None
         if key not in _ready:
             state = _begin(plan, queue, width, count)
             jax.block_until_ready(run(queue, state, jnp.asarray(0)))
@@ -182,8 +185,9 @@ class _Queue(NamedTuple):
 def _queue(plan: Plan, first: int, count: int) -> _Queue:
     """The paths of a batch; all points travel, so that batches share compiled code."""
     point, offset = divmod(first, plan.n_paths)
+    lacking = _room(len(plan.points), _POINTS) - len(plan.points)
     return _Queue(
-        points=plan.points.T,
+        points=jnp.pad(plan.points.T, ((0, 0), (0, lacking))),
         base=np.uint32(point),
         offset=np.uint32(offset),
         total=np.uint32(count),
@@ -219,9 +223,9 @@ def _begin(plan: Plan, queue: _Queue, width: int, count: int) -> _State:
     )
 
 
-def _room(count: int) -> int:
-    """Room for the payoffs of a batch, in few sizes, so that batches share compiled code."""
-    return 1 << max(count, 1).bit_length()
+def _room(count: int, least: int = _PAYOFFS) -> int:
+    """Room for so many things, in few sizes, so that runs share compiled code."""
+    return max(least, 1 << count.bit_length())
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -247,8 +251,9 @@ class _How(NamedTuple):
 
 def _how(plan: Plan, widths: Widths) -> _How:
     problem, walk, control = plan.problem, plan.walk, plan.control
-    steps, unroll, kernel = _steps_a_round(plan), widths.unroll, widths.kernel
-    return _How(problem, walk, control, plan.antithetic, steps, unroll, kernel)
+    spelled = problem.dim <= _SPELLED_OUT  # else it would take minutes to compile
+    unroll, kernel = (widths.unroll, widths.kernel) if spelled else (0, "")
+    return _How(problem, walk, control, plan.antithetic, _steps_a_round(plan), unroll, kernel)
 
 
 def _runner(plan: Plan, widths: Widths) -> Callable[[_Queue, _State, Array], _State]:
@@ -358,7 +363,8 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     several = lambda count: tuple([scalar] * count * together)
     some: Any = Numbers(several(need.normals), several(need.uniforms))  # pyright: ignore
     advance = functools.partial(how.walk.advance, how.problem, how.control)
-    advance = apart(advance, single, some)
+    spelled = how.problem.dim <= _SPELLED_OUT
+    advance = apart(advance, single, some) if spelled else _mapped(advance)
 
     def one_piece(_, lanes: Lane) -> Lane:  # no array holds the numbers of many steps
         piece = _piece(how)
@@ -377,15 +383,47 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
             tuple(ahead(draw_uniforms, lanes.step, need.uniforms, how.steps)),
         )
 
-        def move(k, lanes: Lane) -> Lane:
-            steps = range(together)
-            pick = lambda numbers: tuple(n[k * together + j] for j in steps for n in numbers)
-            return advance(lanes, Numbers(pick(drawn.normals), pick(drawn.uniforms)))
-
+        pick = lambda k: Numbers(*(tuple(n[k] for n in numbers) for numbers in drawn))
+        if together == 1:
+            move = lambda k, lanes: advance(lanes, pick(k))
+        else:
+            move = _looking(how, single, pick, together)
         lanes = jax.lax.fori_loop(0, how.steps // together, move, lanes)
     return lanes._replace(
         payoff=lanes.payoff + lanes.partial, partial=jnp.zeros_like(lanes.partial)
     )
+
+
+def _mapped(advance: Callable[..., Lane]) -> Callable[..., Lane]:
+    """Steps of many paths where coordinates are too many to be named one by one."""
+
+    def run(lanes: Lane, numbers: Numbers) -> Lane:
+        moved = jax.vmap(advance)(lanes._replace(x=jnp.stack(lanes.x, axis=1)), numbers)
+        return moved._replace(x=tuple(moved.x.T))
+
+    return run
+
+
+def _looking(how: _How, single: Lane, pick: Callable[..., Numbers], together: int):
+    """Steps of which one is read, one after the other: in one piece compilers repeat their work."""
+    walk, problem, need = how.walk, how.problem, how.walk.need(how.problem)
+    assert isinstance(walk, Scheme)
+    scalar = jax.ShapeDtypeStruct((), single.dt.dtype)
+    noise = jax.ShapeDtypeStruct((need.normals,), single.dt.dtype)
+    held = jax.eval_shape(functools.partial(walk.hold, problem), single, scalar)
+    hold = apart(functools.partial(walk.hold, problem), single, scalar)
+    look = apart(
+        functools.partial(walk.look, problem, how.control), held, noise, (scalar,) * need.uniforms
+    )
+    collect = apart(functools.partial(walk.collect, problem), held)
+
+    def move(k, lanes: Lane) -> Lane:
+        first = k * together
+        start = hold(lanes, pick(first).uniforms[-1])
+        step = lambda j, held: look(held, *pick(first + j))
+        return collect(jax.lax.fori_loop(0, together, step, start))
+
+    return move
 
 
 def _piece(how: _How) -> int:

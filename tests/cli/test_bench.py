@@ -8,6 +8,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from fkpinn import Settings
+from fkpinn._solve._presets import PRESETS
 from fkpinn.cli import _bench, main
 from fkpinn.nn import MLP
 from fkpinn.problem import catalogue
@@ -16,6 +18,8 @@ from fkpinn.reference import load_reference
 paths = _bench._load("paths")
 step = _bench._load("step")
 certificates = _bench._load("certificates")
+ablation = _bench._load("ablation")
+targets = _bench._load("targets")
 from benchmarks._common import met_points  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -186,9 +190,43 @@ def test_certificates_record(monkeypatch, tmp_path, capsys):
     problem = catalogue("poisson").problem
     poor = MLP(*problem.bounds(), [4], key=jr.key(0))
     module._keep("poisson", poor, tmp_path / "poisson-final.fkpinn")
-    assert main(["bench", "certificates", "--nets", str(tmp_path), "--json"]) == 0
+    assert main(["bench", "certificates", "--folder", str(tmp_path), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["networks"] == 1 and record["inside"] in (0, 1)
     (one,) = record["records"]
     assert one["network"] == "poisson-final" and one["true"] > 0.5
     assert one["ci_low"] <= one["l2_rel"] <= one["ci_high"] and one["ci_low"] > 0.5
+
+
+tiny = Settings(
+    widths=(8, 8), n_collocation=60, n_boundary=20, n_paths=20, natural_steps=3, adam_steps=3,
+    lbfgs_steps=2, certify_seconds=1.0,
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_ablation_record_goes_on_where_it_was_stopped(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(PRESETS, "quick", tiny)
+    monkeypatch.setattr(ablation._run, "PROBLEMS", ("poisson",))
+    some = ("as shipped", "without labels", "without second order")
+    chosen = {name: ablation._run.VARIANTS[name] for name in some}
+    monkeypatch.setattr(ablation._run, "VARIANTS", chosen)
+    call = ["bench", "ablation", "--folder", str(tmp_path), "--seeds", "1", "--json"]
+    assert main(call) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert set(first["median_l2_rel"]) == set(some) and len(first["records"]) == 3
+    assert all(record["l2_rel"] > 0 for record in first["records"])
+    assert main(call) == 0
+    assert json.loads(capsys.readouterr().out)["records"] == first["records"]
+
+
+@pytest.mark.slow
+def test_targets_record(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(PRESETS, "quick", tiny)
+    monkeypatch.setattr(targets._run, "PAIRS", (("poisson", 1e3),))
+    monkeypatch.setattr(targets._run, "OUT_OF_REACH", ("poisson", 1e-9))
+    monkeypatch.setattr("fkpinn._solve._run._ROUNDS", 1)
+    assert main(["bench", "targets", "--folder", str(tmp_path), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["pairs"] == record["said_reached"] == record["true_error_below_target"] == 1
+    assert record["out_of_reach"][-1].startswith("target 1e-09 not reached")

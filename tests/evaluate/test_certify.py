@@ -68,7 +68,7 @@ def test_a_pilot_chooses_the_paths():
     assert found.ci_low <= truth <= found.ci_high
     assert 0.5 * (found.ci_high - found.ci_low) < 0.3 * found.l2_rel
     record = found.to_dict()
-    assert record["n_points"] == 512 and record["scheme"] == "spheres"
+    assert record["n_points"] == 2048 and record["scheme"] == "spheres"
     assert record["step_effect"] == 0.0  # spheres have no step
 
 

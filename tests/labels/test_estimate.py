@@ -80,7 +80,11 @@ def test_euler_is_the_algorithm_of_the_paper():
 
 
 @pytest.mark.parametrize(
-    "name", ["met", *(pytest.param(n, marks=pytest.mark.slow) for n in ("robin", "poisson-5d"))]
+    "name",
+    [
+        "met",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("robin", "poisson-5d", "poisson-50d")),
+    ],
 )
 def test_labels_do_not_depend_on_how_the_work_is_cut(name):
     problem = fk.catalogue(name).problem
@@ -176,6 +180,7 @@ refused = [
     ),
     (dict(problem=gap), r"`drift` is not finite along a path: path \d+ .* after \d+ steps"),
     (dict(every=3), r"`every` must be a power of 2 from 1 to 64; got 3"),
+    (dict(forget=0.5), r"`forget` must lie in \(0, 0.1\]; got 0.5"),
     (dict(antithetic=True, n_paths=21), r"`n_paths` must be even and at least 4 with `antith"),
 ]
 

@@ -30,6 +30,29 @@ def few_labels(dtype=jnp.float64) -> fk.Labels:
     )
 
 
+def test_more_paths_of_the_same_points_are_pooled():
+    """As if all payoffs had been averaged at once."""
+    rng = np.random.default_rng(3)
+    payoffs = rng.normal(size=(3, 4000)) + np.array([[1.0], [2.0], [-3.0]])
+
+    def made(some) -> fk.Labels:
+        k = some.shape[1]
+        stderr = some.std(axis=1, ddof=1) / np.sqrt(k)
+        about = {"scheme": "a test", "path_steps": k, "seconds": {"run": 1.0}}
+        labels = fk.Labels.from_data(np.zeros((3, 2)), some.mean(axis=1), stderr)
+        return labels._replace(n_paths=k, provenance=about)
+
+    both = made(payoffs[:, :1000]).pooled(made(payoffs[:, 1000:]))
+    whole = made(payoffs)
+    assert both.n_paths == 4000
+    assert both.provenance["path_steps"] == 4000 and both.provenance["seconds"] == {"run": 2.0}
+    np.testing.assert_allclose(both.value, whole.value, rtol=1e-12)
+    # the two halves know nothing of the difference of their means, a share of about 1 / 4000
+    np.testing.assert_allclose(both.stderr, whole.stderr, rtol=5e-3)
+    with pytest.raises(ValueError, match="`other` must come from paths of the same points"):
+        both.pooled(fk.Labels.from_data(np.zeros((3, 2)), [1.0, 2.0, 3.0], 0.1))
+
+
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64], ids=["float32", "float64"])
 def test_data_become_labels(dtype):
     points = jnp.asarray([[0.0, 1.0], [2.0, 3.0]], dtype)

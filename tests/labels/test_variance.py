@@ -96,6 +96,22 @@ def test_a_source_read_less_often_keeps_the_mean(name, dt, constant):
     assert abs(np.sum(score)) <= 4 * np.sqrt(len(score))  # nor do they lean to one side
 
 
+def test_walls_read_less_often_keep_the_mean():
+    """Neumann at one end, Robin at the other: paths end by their discount alone."""
+    exact = lambda x: jnp.sin(x[0]) + 2.0
+    wall = {"left": fk.Neumann, "right": (fk.Robin, lambda x: 2.0 + x[0])}
+    domain = fk.Interval(0.0, 1.0, name=("left", "right"))
+    problem = fk.manufactured(domain, exact, boundary=wall)
+    points = jnp.linspace(0.1, 0.9, 8)[:, None]
+    found = fk.estimate_labels(
+        problem, points, n_paths=N_PATHS, dt=1e-3, every=8, forget=1e-3, seed=5, widths=ONE_WIDTH
+    )
+    truth = np.asarray(jax.vmap(exact)(points))
+    # what forgotten paths lack, and the step at walls that pay for their local time
+    allowed = 4 * np.asarray(found.stderr) + 1e-3 * np.max(truth) + 5 * 1e-3
+    assert np.all(np.abs(np.asarray(found.value) - truth) <= allowed)
+
+
 @each_case
 def test_the_solution_as_control_takes_the_noise(name, dt, constant, record_property):
     case, points, exact = start(name)

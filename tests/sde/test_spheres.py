@@ -12,6 +12,7 @@ import scipy.stats
 
 import fkpinn as fk
 from fkpinn.sde import Plan, Spheres, Widths, run_batches
+from fkpinn.sde._lane import Lane, Numbers
 from fkpinn.sde._spheres import screening, source_radii, source_weight
 
 
@@ -166,6 +167,19 @@ def test_a_point_of_the_boundary_has_the_boundary_value():
     problem = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=1.0, boundary=lambda x: x[0], check=False)
     paths = walk(problem, Spheres(), jnp.asarray([[1.0, 0.0], [-1.0, 0.0]]), 3, 0)
     assert np.array_equal(np.asarray(paths.payoff), [[1.0] * 3, [-1.0] * 3])
+
+
+def test_a_zero_direction_is_no_loss():
+    """In single precision both normals of a step can be zero."""
+    problem = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=1.0, check=False)
+    zero = jnp.zeros((), jnp.float32)
+    half = jnp.asarray(0.5, jnp.float32)
+    x = jnp.asarray([0.1, 0.2], jnp.float32)
+    none = jnp.zeros((), jnp.uint32)
+    lane = Lane(none, none, none, None, None, zero, x, None, zero, zero, jnp.int32(1), None)
+    moved = Spheres().advance(problem, None, lane, Numbers((zero, zero), (half, half, half)))
+    assert np.all(np.isfinite(np.asarray(moved.x)))
+    assert abs(float(jnp.linalg.norm(moved.x - x)) - (1.0 - math.hypot(0.1, 0.2))) < 1e-5
 
 
 def test_single_precision_far_from_the_origin():

@@ -1,0 +1,3 @@
+"""What each part of the method is worth."""
+
+from ._run import run as run
