@@ -17,6 +17,7 @@ from ..sde import default_widths
 
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _EVERY = 8  # steps between two looks at the residual, which cost more than free steps
+_REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
 _APART = 1 << 44  # between the seeds of runs, and from those of labels for training
 
@@ -77,6 +78,7 @@ class DefectPaths:
                 scheme=self.scheme,
                 every=self.every,
                 forget=_FORGET,
+                refine=_REFINE if self.stepped else 1,
                 seed=(self.seed + stream * _APART) % 2**64,
                 bias=bias,
                 widths=default_widths(1),  # runs of all sizes share what is compiled

@@ -50,6 +50,7 @@ def estimate_labels(
     control: Callable[..., Any] | None = None,
     every: int = 1,
     forget: float = 1e-7,
+    refine: int = 1,
     bias: bool = False,
     throw: bool = True,
     store: Path | str | None = None,
@@ -78,6 +79,8 @@ def estimate_labels(
             that cost more than the walk.
         forget: discount below which a path has ended; what it lacks is about that share of the
             value.
+        refine: next to absorbing walls and in strong drift steps are up to so many times shorter (a
+            power of 2 up to 1024), where the problem has no horizon.
         bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
         store: a file for the labels. Work done is kept beside it as it goes, so that the same
@@ -89,7 +92,7 @@ def estimate_labels(
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
-    walk = _with_options(chosen, control, every, forget)
+    walk = _with_options(chosen, control, every, forget, refine)
     _check(problem, points, n_paths, dt, t_max, antithetic)
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
     if isinstance(walk, Spheres):
@@ -99,9 +102,8 @@ def estimate_labels(
     progress = progress or SilentProgress()
     clock = [time.perf_counter()]
     store, partial = _files(store)
-    who = (
-        {} if store is None else identity(plan, chosen.name, every=every, forget=forget, bias=bias)
-    )
+    options = {"every": every, "forget": forget, "refine": refine, "bias": bias}
+    who = {} if store is None else identity(plan, chosen.name, **options)
     if store is not None and store.exists():
         labels = Labels.load(store)
         check_same(store, labels.provenance.get("identity", {}), who)
@@ -129,7 +131,8 @@ def estimate_labels(
         coarse = estimate_labels(
             problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt, scheme=scheme,
             t_max=t_max, seed=(seed + 1) % 2**64, antithetic=antithetic, control=control,
-            every=every, forget=forget, throw=throw, widths=widths, progress=progress,
+            every=every, forget=forget, refine=refine, throw=throw, widths=widths,
+            progress=progress,
         )  # fmt: skip
         labels = _with_bias(labels, coarse)
     if store is not None and partial is not None:
@@ -147,14 +150,16 @@ def _files(store: Path | str | None) -> tuple[Path | None, Path | None]:
     return path, path.with_name(f"{path.name}.partial")
 
 
-def _with_options(chosen: Choice, control, every: int, forget: float) -> AbstractWalk:
+def _with_options(chosen: Choice, control, every: int, forget: float, refine: int) -> AbstractWalk:
     """The scheme with the source read less often, if that was asked for."""
     if every not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError(f"`every` must be a power of 2 from 1 to 64; got {every!r}.")
     if not 0 < forget <= 0.1:
         raise ValueError(f"`forget` must lie in (0, 0.1]; got {forget!r}.")
+    if refine not in {1 << k for k in range(11)}:
+        raise ValueError(f"`refine` must be a power of 2 from 1 to 1024; got {refine!r}.")
     if isinstance(chosen.walk, Scheme):
-        return dataclasses.replace(chosen.walk, every=every, forget=forget)
+        return dataclasses.replace(chosen.walk, every=every, forget=forget, refine=refine)
     if control is not None or every > 1:
         name = "control" if control is not None else "every"
         raise ValueError(

@@ -16,19 +16,24 @@ from ._lane import FORGET, AbstractWalk, Lane, Need, Numbers, absorbed_value
 from ._reflect import Wall, collect_flux, meet_walls, wear_off
 from ._stepper import AbstractStepper, kick
 
+_QUARTER = 4.0  # ways to a wall over the reach of a step, where steps become shorter
+
 
 class Scheme(AbstractWalk):
     """A stepper and an exit rule; source and flux are read once in every `every` steps.
 
     With `every > 1` they are read at one step picked at random among each `every`, and count for
     all of them: the same mean, more variance, less work where they are dear. A path whose
-    discount is below `forget` has ended.
+    discount is below `forget` has ended. Steps are up to `refine` times shorter where an absorbing
+    wall is near, so that they reach no further than a quarter of the way, and where the drift would
+    carry a path further than the noise; not where time counts.
     """
 
     stepper: AbstractStepper
     exit: AbstractExit
     every: int = eqx.field(static=True, default=1)
     forget: float = eqx.field(static=True, default=FORGET)
+    refine: int = eqx.field(static=True, default=1)
 
     def need(self, problem: Problem) -> Need:
         """Normals; and uniforms for exit, reflection, signs, and the pick of a step."""
@@ -48,10 +53,11 @@ class Scheme(AbstractWalk):
         if self.stepper.order == 1:
             return lane
         z = lane.at(lane.x)
-        lane = lane._replace(payoff=-0.5 * problem.source(z) * lane.dt)
+        dt = _local_step(problem, self, z, lane.dt)
+        lane = lane._replace(payoff=-0.5 * problem.source(z) * dt)
         if lane.log_discount is None:
             return lane
-        return lane._replace(log_discount=0.5 * problem.reaction(z) * lane.dt)
+        return lane._replace(log_discount=0.5 * problem.reaction(z) * dt)
 
     def advance(self, problem: Problem, control, lane: Lane, numbers: Numbers) -> Lane:
         """Take the steps the numbers are for; an ended path stays where it is."""
@@ -73,7 +79,7 @@ class Scheme(AbstractWalk):
         met = None
         if not all(absorbing(problem)):
             met = Wall(z, zero, jnp.int32(0), lane.log_discount)
-        paying = _Paying(z, lane.log_discount, met)
+        paying = _Paying(z, zero, lane.log_discount, met)
         return Held(lane, step, paying, jnp.int32(0))
 
     def look(self, problem: Problem, control, held: "Held", noise: Vector, uniform) -> "Held":
@@ -88,7 +94,7 @@ class Scheme(AbstractWalk):
     def collect(self, problem: Problem, held: "Held") -> Lane:
         """After the last of them: what was seen counts for all."""
         lane = held.lane
-        more = lane.partial + self.every * _income(problem, self, held.paying, lane.dt)
+        more = lane.partial + self.every * _income(problem, self, held.paying)
         return lane._replace(partial=jnp.where(held.found > 0, more, lane.partial))
 
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
@@ -98,10 +104,11 @@ class Scheme(AbstractWalk):
         if problem.timed:  # a parabolic path that was not stopped has reached the horizon
             x = jnp.where(cut, lane.x, x)
         z = lane.at(x)
-        discount = _discount(problem, self, lane.log_discount, z, lane.dt)
+        dt = _local_step(problem, self, z, lane.dt)
+        discount = _discount(problem, self, lane.log_discount, z, dt)
         payoff = lane.payoff + lane.partial
         if self.stepper.order > 1:
-            payoff = payoff + 0.5 * discount * problem.source(z) * lane.dt
+            payoff = payoff + 0.5 * discount * problem.source(z) * dt
         value = absorbed_value(problem, z)
         if problem.terminal is not None:
             value = jnp.where(cut, problem.terminal(problem.space(z)), value)
@@ -115,6 +122,7 @@ class _Paying(NamedTuple):
     """What the income of a step is read from: its beginning, and the wall it met if any."""
 
     z: SpaceTimePoint
+    dt: Scalar
     log_discount: Scalar | None
     wall: Wall | None
 
@@ -131,7 +139,8 @@ class Held(NamedTuple):
 def _step(
     problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform
 ) -> tuple[Lane, _Paying]:
-    stepper, dt, z = scheme.stepper, lane.dt, lane.at(lane.x)
+    stepper, z = scheme.stepper, lane.at(lane.x)
+    dt = _local_step(problem, scheme, z, lane.dt)
     partial, log_discount, wall = lane.partial, lane.log_discount, None
     if control is not None:
         push = kick(problem, z, jnp.sqrt(dt) * noise)
@@ -156,9 +165,9 @@ def _step(
         at = lane._replace(step=lane.step + np.uint32(1)).at(met.wall)
         wall = Wall(at, met.local_time, met.part.astype(jnp.int32), log_discount)
         log_discount = wear_off(problem, wall)
-    paying = _Paying(z, lane.log_discount, wall)
+    paying = _Paying(z, dt, lane.log_discount, wall)
     if scheme.every == 1:
-        partial = partial + _income(problem, scheme, paying, dt)
+        partial = partial + _income(problem, scheme, paying)
     step = lane.step + np.uint32(1)
     moved = lane._replace(step=step, x=x, log_discount=log_discount, partial=partial)
     running = ~ended
@@ -170,8 +179,27 @@ def _step(
     return lane.then(moved._replace(running=running.astype(jnp.int32))), paying
 
 
-def _income(problem: Problem, scheme: Scheme, paying: _Paying, dt: Scalar) -> Scalar:
+def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, dt: Scalar) -> Scalar:
+    """The time step there: shorter near absorbing walls and in strong drift, if so chosen."""
+    if scheme.refine == 1 or problem.timed:
+        return dt
+    x, ends, spread = problem.space(z), absorbing(problem), spread_across(problem, z, dt)
+    share = jnp.ones_like(dt)
+    if any(ends):
+        if all(ends):
+            depth = -problem.domain.level(x)
+        else:
+            depth = jnp.min(jnp.where(jnp.asarray(ends), problem.domain.part_distance(x), jnp.inf))
+        share = jnp.maximum(depth / (_QUARTER * spread), 0.0) ** 2
+    if not problem.drift.is_zero:
+        carried = jnp.sum((problem.drift(z) * dt) ** 2)
+        share = jnp.minimum(share, spread**2 / jnp.maximum(carried, spread**2))
+    return dt * jnp.clip(share, 1.0 / scheme.refine, 1.0)
+
+
+def _income(problem: Problem, scheme: Scheme, paying: _Paying) -> Scalar:
     """What source and walls pay in a step."""
+    dt = paying.dt
     income = jnp.zeros_like(dt)
     if not problem.source.is_zero:
         gain = problem.source(paying.z) * dt

@@ -112,6 +112,19 @@ def test_walls_read_less_often_keep_the_mean():
     assert np.all(np.abs(np.asarray(found.value) - truth) <= allowed)
 
 
+def test_shorter_steps_near_walls_and_in_strong_drift_keep_the_mean():
+    exact = lambda x: jnp.cos(x[0]) * jnp.exp(0.5 * x[1])
+    turn = lambda x: 20.0 * jnp.stack([-x[1], x[0]])
+    problem = fk.manufactured(fk.Ball([0.0, 0.0], 1.0), exact, drift=turn)
+    points = jnp.asarray([[0.0, 0.0], [0.5, 0.3], [0.0, 0.99], [-0.7, 0.6]])
+    how = dict(n_paths=N_PATHS, dt=1e-2, seed=5, widths=ONE_WIDTH)
+    plain = fk.estimate_labels(problem, points, **how)
+    found = fk.estimate_labels(problem, points, refine=64, **how)
+    assert found.provenance["path_steps"] > 1.5 * plain.provenance["path_steps"]
+    gap = np.abs(np.asarray(found.value) - np.asarray(jax.vmap(exact)(points)))
+    assert np.all(gap <= 4 * np.asarray(found.stderr) + 1e-2)  # of a step
+
+
 @each_case
 def test_the_solution_as_control_takes_the_noise(name, dt, constant, record_property):
     case, points, exact = start(name)
