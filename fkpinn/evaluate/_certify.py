@@ -30,7 +30,8 @@ _ENOUGH = 0.2  # half-width over the estimate at which no more paths are added
 _MORE = 8  # times that paths are added, at most
 _SHARE = 0.25  # of the time, for the pilot
 _MOST = 1 << 20  # paths a point
-_SINGLE = 3e-5  # relative error below which single precision is not enough
+_SINGLE = 1e-3  # relative error below which single precision is not enough: on `met`, rounding of
+# residuals alone adds up to 1e-4 along the paths
 
 
 class Certificate(NamedTuple):
@@ -110,34 +111,36 @@ def certify(
         key = jr.fold_in(jr.key(seed % 2**32), (_POINTS + (seed >> 32)) % 2**32)
         points = np.asarray(sample_interior(problem, n_points, key=key))
 
-    def measure(dtype: str) -> Certificate:
+    def measure(dtype: str, least: float) -> Certificate:
         paths = DefectPaths(
             problem, candidate, points,
             dtype=dtype, dt=dt, scheme=scheme, seed=seed, name="certificate", progress=progress,
         )  # fmt: skip
-        return _measure(paths, n_paths, level, seconds, refine=dt is None)
+        count, rough = (n_paths, math.inf) if n_paths else _needed(paths, seconds)
+        if rough < least:
+            return measure("float64", 0.0)
+        found = _measure(paths, count, level, seconds, n_paths is None, dt is None)
+        return measure("float64", 0.0) if found.ci_high < least else found
 
     with warnings.catch_warnings():  # of rare, heavy paths; the spread over the points knows them
         warnings.simplefilter("ignore", UserWarning)
-        found = measure("float32")
-        if found.ci_high < _SINGLE:
-            found = measure("float64")
+        found = measure("float32", _SINGLE)
     return found._replace(seconds=time.perf_counter() - began)
 
 
 def _measure(
-    paths: DefectPaths, n_paths: int | None, level: float, seconds: float, refine: bool
+    paths: DefectPaths, n_paths: int, level: float, seconds: float, more: bool, finer: bool
 ) -> Certificate:
-    """Run paths; where nobody said how many, go on while the limits are wide and time is left.
+    """Run paths; with `more`, go on while the limits are wide and time is left.
 
-    If the step's effect makes them wide the step is halved, else paths are added.
+    If the step's effect makes them wide and it may be `finer` it is halved, else paths are added.
     """
-    found = _Pair.run(paths, n_paths or _needed(paths, seconds), 1)
+    found = _Pair.run(paths, n_paths, 1)
     for stream in range(3, 2 * _MORE, 2):
         seen = _assess(paths.value, found, level)
-        if n_paths is not None or seen.width <= _ENOUGH:
+        if not more or seen.width <= _ENOUGH:
             break
-        step = refine and paths.stepped and seen.effect_sure > 0.3 * seen.half
+        step = finer and paths.stepped and seen.effect_sure > 0.3 * seen.half
         count = found.next(seen.width, seconds, step)
         if count == 0:
             break
@@ -198,15 +201,15 @@ def _seconds(labels: Labels | None) -> float:
     return 0.0 if labels is None else labels.provenance["seconds"]["run"]
 
 
-def _needed(paths: DefectPaths, seconds: float) -> int:
-    """Paths a point for a small share of noise, or as many as there is time for.
+def _needed(paths: DefectPaths, seconds: float) -> tuple[int, float]:
+    """Paths a point for a small share of noise, or as many as there is time for; and the error.
 
     The variance of a squared mean of `M` payoffs with variance `s` is `4 e s / M + 2 s² / M²`
     for a true square `e`.
     """
     n_paths, n = _PILOT, len(paths.points)
     while True:
-        pilot = paths.run(n_paths, stream=3 + n_paths)
+        pilot = paths.run(n_paths, stream=64 + n_paths)  # not a stream of `_measure`
         spent = pilot.provenance["seconds"]["run"]
         affordable = int(n_paths * seconds / max(spent, 1e-3) / 1.25)
         square = _squares(pilot)
@@ -221,7 +224,8 @@ def _needed(paths: DefectPaths, seconds: float) -> int:
     second = 2 * float(np.mean(spread**2))
     # the larger root of `wanted M² = first M + second`
     needed = (first + math.sqrt(first**2 + 4 * wanted * second)) / (2 * wanted)
-    return int(np.clip(min(needed, affordable), _PILOT, _MOST)) // 2 * 2
+    count = int(np.clip(min(needed, affordable), _PILOT, _MOST)) // 2 * 2
+    return count, math.sqrt(mean / max(float(np.mean(paths.value**2)), 1e-300))
 
 
 def _squares(defect: Labels) -> np.ndarray:
