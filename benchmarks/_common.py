@@ -18,7 +18,7 @@ from fkpinn._records import installed_versions, write_json
 from fkpinn.evaluate import errors
 from fkpinn.labels import Labels, estimate_labels
 from fkpinn.problem import Problem, catalogue
-from fkpinn.reference import catalogue_reference
+from fkpinn.reference import AbstractReference, catalogue_reference
 from fkpinn.sampling import sobol_interior
 
 ROOT = Path(__file__).parents[1]
@@ -75,9 +75,13 @@ def true_error(name: str, network: Any, n: int = 1 << 13) -> float:
     """Relative L2 error against the reference of a catalogue problem, at Sobol points."""
     problem = catalogue(name).problem
     with jax.enable_x64(True):
-        return errors(
-            problem, network, catalogue_reference(name), sobol_interior(problem, n)
-        ).l2_rel
+        truth, points = _truth(name, n)
+        return errors(problem, network, truth, points).l2_rel
+
+
+@functools.cache  # trainings ask at every step
+def _truth(name: str, n: int) -> tuple[AbstractReference, Any]:
+    return catalogue_reference(name), sobol_interior(catalogue(name).problem, n)
 
 
 def say(text: str) -> None:

@@ -94,6 +94,8 @@ def estimate_labels(
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
     walk = _with_options(chosen, control, every, forget, refine)
     _check(problem, points, n_paths, dt, t_max, antithetic)
+    if refine > 1 and np.isfinite(t_max):
+        raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
     if isinstance(walk, Spheres):
         n_steps = _MOST_SPHERES
@@ -151,7 +153,7 @@ def _files(store: Path | str | None) -> tuple[Path | None, Path | None]:
 
 
 def _with_options(chosen: Choice, control, every: int, forget: float, refine: int) -> AbstractWalk:
-    """The scheme with the source read less often, if that was asked for."""
+    """The scheme with its options, or an error where it has none."""
     if every not in (1, 2, 4, 8, 16, 32, 64):
         raise ValueError(f"`every` must be a power of 2 from 1 to 64; got {every!r}.")
     if not 0 < forget <= 0.1:
@@ -160,8 +162,8 @@ def _with_options(chosen: Choice, control, every: int, forget: float, refine: in
         raise ValueError(f"`refine` must be a power of 2 from 1 to 1024; got {refine!r}.")
     if isinstance(chosen.walk, Scheme):
         return dataclasses.replace(chosen.walk, every=every, forget=forget, refine=refine)
-    if control is not None or every > 1:
-        name = "control" if control is not None else "every"
+    if control is not None or every > 1 or refine > 1:
+        name = "control" if control is not None else "every" if every > 1 else "refine"
         raise ValueError(
             f"`{name}` is for paths that move in time steps; got scheme {chosen.name!r}. Try "
             f"`scheme='heun'`."

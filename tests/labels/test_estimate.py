@@ -180,6 +180,7 @@ refused = [
     ),
     (dict(problem=gap), r"`drift` is not finite along a path: path \d+ .* after \d+ steps"),
     (dict(every=3), r"`every` must be a power of 2 from 1 to 64; got 3"),
+    (dict(refine=4, t_max=1.0), r"`refine` has steps of many lengths and knows no `t_max`"),
     (dict(refine=3), r"`refine` must be a power of 2 from 1 to 1024; got 3"),
     (dict(forget=0.5), r"`forget` must lie in \(0, 0.1\]; got 0.5"),
     (dict(antithetic=True, n_paths=21), r"`n_paths` must be even and at least 4 with `antith"),

@@ -186,6 +186,10 @@ def test_antithetic_paths_cancel_what_is_odd():
 
 def test_refused_with_walks_on_spheres():
     problem, points = fk.catalogue("exit-ball-3d").problem, jnp.zeros((1, 3))
-    for how, name in (({"every": 2}, "every"), ({"control": lambda x: x[0]}, "control")):
+    for how, name in (
+        ({"every": 2}, "every"),
+        ({"refine": 4}, "refine"),
+        ({"control": lambda x: x[0]}, "control"),
+    ):
         with pytest.raises(ValueError, match=f"`{name}` is for paths that move in time steps"):
             fk.estimate_labels(problem, points, n_paths=4, dt=0.1, **how)
