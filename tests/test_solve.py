@@ -28,7 +28,7 @@ from fkpinn._solve import (
     settings_from,
     solve,
 )
-from fkpinn._solve._rounds import _Rounds, corrected, improve
+from fkpinn._solve._rounds import Rounds, corrected, improve
 from fkpinn._solve._settings import read_config, write_config
 
 small = Settings(
@@ -217,7 +217,7 @@ def test_a_round_with_corrected_labels(monkeypatch):
     exact = fk.catalogue("exit-ball-3d").exact
     truth = lambda points: np.asarray(jax.vmap(exact)(jnp.asarray(points)))
     found = solution.certify(n_points=256, n_paths=64)
-    state = _Rounds(
+    state = Rounds(
         EXIT, better, 0.1, 5.0, 0, SilentProgress(), None, None, jax.random.key(0)
     )  # fmt: skip
     points = state.where(found, 100, jax.random.key(1))
@@ -229,15 +229,19 @@ def test_a_round_with_corrected_labels(monkeypatch):
     square = lambda at: np.mean((np.asarray(solution(at)) - truth(at)) ** 2)
     assert square(points) > 1.2 * square(fk.sobol_interior(EXIT, 1000))
     rounds = dataclasses.replace(better, rounds=1)
-    monkeypatch.setattr(_Rounds, "predict", lambda self, kind, best: 3.0 + (kind == "refresh"))
-    improved = improve(
-        EXIT, rounds, solution.network, size=0.07, trained_in=2.0, seed=3,
-        progress=SilentProgress(), key=jax.random.key(3),
-    )  # fmt: skip
-    (record,) = improved.rounds
-    assert record["kind"] == "refresh" and record["kept"]
-    assert record["after"] < 0.5 * record["before"]
-    assert improved.certificate.l2_rel == record["after"]
+    monkeypatch.setattr(Rounds, "predict", lambda self, kind, best: 3.0 + (kind == "refresh"))
+    gains = []
+    for seed in range(3, 6):
+        improved = improve(
+            EXIT, rounds, solution.network, size=0.07, trained_in=200.0, seed=seed,
+            progress=SilentProgress(), key=jax.random.key(seed),
+        )  # fmt: skip
+        (record,) = improved.rounds
+        assert record["kind"] == "refresh" and record["kept"]
+        assert improved.certificate.l2_rel == record["after"]
+        assert improved.notes[0].startswith("round 1, refresh: relative error ")
+        gains.append(record["before"] / record["after"])
+    assert np.median(gains) > 2
 
 
 def test_labels_of_ones_own():

@@ -46,8 +46,8 @@ _ON_CPU = {
         n_collocation=2600,
         n_boundary=500,
         n_paths=200,
-        natural_steps=220,
-        polish_steps=60,
+        natural_steps=200,
+        polish_steps=40,
         polish_times=3,
     )
 }

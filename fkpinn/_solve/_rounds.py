@@ -35,7 +35,7 @@ class Improved(NamedTuple):
     certificate: Certificate
     rounds: list[dict[str, Any]]
     history: list[dict[str, Any]]
-    note: str
+    notes: list[str]
 
 
 def improve(
@@ -71,11 +71,13 @@ def improve(
         folder: checkpoints of round `k` go to `round-k` in it.
         key: for fresh points.
     """
-    state = _Rounds(problem, settings, size, trained_in, seed, progress, watch, folder, key)
+    state = Rounds(problem, settings, size, trained_in, seed, progress, watch, folder, key)
     return state.run(network)
 
 
-class _Rounds:
+class Rounds:
+    """What `improve` knows while it goes on."""
+
     def __init__(self, problem, settings, size, trained_in, seed, progress, watch, folder, key):
         self.problem, self.settings, self.size = problem, settings, size
         self.seconds = {"polish": max(trained_in, 1.0), "refresh": max(trained_in, 1.0)}
@@ -87,6 +89,7 @@ class _Rounds:
         self.history: list[dict[str, Any]] = []
 
     def certify(self, network: Any, number: int) -> Certificate:
+        """The error after round `number`, by paths of its own."""
         return certify(
             self.problem,
             network,
@@ -96,6 +99,7 @@ class _Rounds:
         )
 
     def run(self, network: Any) -> Improved:
+        """All rounds."""
         target = self.settings.target
         best = self.certify(network, 0)
         note = ""
@@ -127,18 +131,24 @@ class _Rounds:
                 network, best = tried, found
         return Improved(network, best, self.done, self.history, self.outcome(best, note))
 
-    def outcome(self, best: Certificate, note: str) -> str:
-        """How it ended, in words."""
+    def outcome(self, best: Certificate, note: str) -> list[str]:
+        """What was done and how it ended, in words."""
+        said = [
+            f"round {r['round']}, {r['kind']}: relative error {r['before']:.2e} -> "
+            f"{r['after']:.2e} in {r['seconds']:.0f} s{'' if r['kept'] else ', not kept'}"
+            for r in self.done
+        ]
         target = self.settings.target
         if target is None:
-            return note
+            return [*said, note] if note else said
         if best.ci_high <= target:
-            return f"target {target:g} reached: {best}"
+            return [*said, f"target {target:g} reached: {best}"]
         why = note or f"{len(self.done)} rounds were not enough"
-        return (
+        return [
+            *said,
             f"target {target:g} not reached: {best}; {why}. Try `preset='best'`, more `rounds`, or "
-            f"wider layers."
-        )
+            f"wider layers.",
+        ]
 
     def predict(self, kind: str, best: Certificate) -> float:
         """Factor by which a round lowers the error: as the last one did, or as its noise allows."""
@@ -161,6 +171,7 @@ class _Rounds:
         return n_paths, spread / math.sqrt(n_paths)
 
     def train(self, kind: str, network: Any, best: Certificate, number: int) -> Any:
+        """The network after a round of that kind."""
         point_key, fit_key = jr.split(jr.fold_in(self.key, number))
         labels = None
         if kind == "refresh":

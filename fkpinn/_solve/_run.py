@@ -281,11 +281,10 @@ def _with_rounds(trained: Fit, improved: Improved) -> Fit:
     """One record of the training and of the rounds after it."""
     taken = trained.history[-1]["step"] if trained.history else 0
     later = [record | {"step": record["step"] + taken} for record in improved.history]
-    note = [improved.note] if improved.note else []
     return trained._replace(
         network=improved.network,
         history=trained.history + later,
-        stopped=trained.stopped + note,
+        stopped=trained.stopped + improved.notes,
     )
 
 

@@ -19,6 +19,7 @@ _OPTIONS = {
     "certificates": ("folder",),
     "targets": ("folder", "preset"),
     "ablation": ("folder", "preset", "seeds"),
+    "refresh": ("folder", "preset", "seeds"),
 }
 
 
@@ -33,12 +34,13 @@ class Bench:
     `certificates`: how often certificates of networks, good and bad, hold the true error.
     `targets`: whether runs that were given a target end below it.
     `ablation`: what each part of the method is worth.
+    `refresh`: training on with labels corrected by paths, beside the same time without.
 
     Example: `fkpinn bench paths --json`
     """
 
     benchmark: Annotated[
-        Literal["paths", "labels", "step", "certificates", "targets", "ablation"],
+        Literal["paths", "labels", "step", "certificates", "targets", "ablation", "refresh"],
         tyro.conf.Positional,
     ]
     """Which one."""
@@ -54,9 +56,9 @@ class Bench:
     """Where networks and single results are kept, to go on there after a break. By default a
     folder of the benchmark's name in runs."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """How much work a training of `targets` and `ablation` is; `quick` by default."""
+    """How much work a training of `targets`, `ablation` and `refresh` is; `quick` by default."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """Trainings of each kind; 3 by default."""
+    """Trainings of each kind; 3 by default, 1 for `refresh`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the record to this file as well."""
     json: bool = False

@@ -32,6 +32,7 @@ _SHARE = 0.25  # of the time, for the pilot
 _MOST = 1 << 20  # paths a point
 _SINGLE = 1e-3  # relative error below which single precision is not enough: on `met`, rounding of
 # residuals alone adds up to 1e-4 along the paths
+_LOOK = 256  # points of a first look, which tells the precision
 
 
 class Certificate(NamedTuple):
@@ -111,31 +112,38 @@ def certify(
         key = jr.fold_in(jr.key(seed % 2**32), (_POINTS + (seed >> 32)) % 2**32)
         points = np.asarray(sample_interior(problem, n_points, key=key))
 
-    def measure(dtype: str, least: float) -> Certificate:
-        paths = DefectPaths(
-            problem, candidate, points,
+    def measure(dtype: str) -> Certificate:
+        paths = lambda at: DefectPaths(
+            problem, candidate, at,
             dtype=dtype, dt=dt, scheme=scheme, seed=seed, name="certificate", progress=progress,
         )  # fmt: skip
-        count, rough = (n_paths, math.inf) if n_paths else _needed(paths, seconds)
-        if rough < least:
-            return measure("float64", 0.0)
-        found = _measure(paths, count, level, seconds, n_paths is None, dt is None)
-        return measure("float64", 0.0) if found.ci_high < least else found
+        single = dtype == "float32"
+        if single and n_paths is None:
+            if _pilot(paths(points[:_LOOK]), seconds).rough < 2 * _SINGLE:
+                return measure("float64")
+        found = _measure(paths(points), n_paths, level, seconds, dt is None)
+        return measure("float64") if single and found.ci_high < _SINGLE else found
 
     with warnings.catch_warnings():  # of rare, heavy paths; the spread over the points knows them
         warnings.simplefilter("ignore", UserWarning)
-        found = measure("float32", _SINGLE)
+        # an accelerator spends its time on compiling, for each precision anew
+        found = measure("float32" if jax.default_backend() == "cpu" else "float64")
     return found._replace(seconds=time.perf_counter() - began)
 
 
 def _measure(
-    paths: DefectPaths, n_paths: int, level: float, seconds: float, more: bool, finer: bool
+    paths: DefectPaths, n_paths: int | None, level: float, seconds: float, finer: bool
 ) -> Certificate:
-    """Run paths; with `more`, go on while the limits are wide and time is left.
+    """Run paths; unless their number is given, go on while the limits are wide and time is left.
 
     If the step's effect makes them wide and it may be `finer` it is halved, else paths are added.
     """
-    found = _Pair.run(paths, n_paths, 1)
+    more, done = n_paths is None, None
+    if n_paths is None:
+        pilot = _pilot(paths, seconds)
+        n_paths = pilot.n_paths
+        done = pilot.labels if n_paths <= pilot.labels.n_paths else None
+    found = _Pair.run(paths, n_paths, 1, done)
     for stream in range(3, 2 * _MORE, 2):
         seen = _assess(paths.value, found, level)
         if not more or seen.width <= _ENOUGH:
@@ -167,11 +175,13 @@ class _Pair(NamedTuple):
     seconds: float
 
     @classmethod
-    def run(cls, paths: DefectPaths, count: int, stream: int) -> "_Pair":
-        """So many paths a point, and half as many coarse ones."""
-        fine, coarse = paths.run(count, stream=stream), None
+    def run(
+        cls, paths: DefectPaths, count: int, stream: int, done: Labels | None = None
+    ) -> "_Pair":
+        """So many paths a point, unless they are done, and half as many coarse ones."""
+        fine, coarse = done or paths.run(count, stream=stream), None
         if paths.stepped:
-            coarse = paths.run(max(4, count // 2), coarse=True, stream=stream + 1)
+            coarse = paths.run(max(4, fine.n_paths // 2), coarse=True, stream=stream + 1)
         return cls(fine, coarse, _seconds(fine) + _seconds(coarse))
 
     def more(self, paths: DefectPaths, count: int, stream: int) -> "_Pair":
@@ -201,8 +211,16 @@ def _seconds(labels: Labels | None) -> float:
     return 0.0 if labels is None else labels.provenance["seconds"]["run"]
 
 
-def _needed(paths: DefectPaths, seconds: float) -> tuple[int, float]:
-    """Paths a point for a small share of noise, or as many as there is time for; and the error.
+class _Pilot(NamedTuple):
+    """A short run, how many paths a point are needed, and a rough relative error."""
+
+    labels: Labels
+    n_paths: int
+    rough: float
+
+
+def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
+    """Paths a point for a small share of noise, or as many as there is time for.
 
     The variance of a squared mean of `M` payoffs with variance `s` is `4 e s / M + 2 s² / M²`
     for a true square `e`.
@@ -225,7 +243,8 @@ def _needed(paths: DefectPaths, seconds: float) -> tuple[int, float]:
     # the larger root of `wanted M² = first M + second`
     needed = (first + math.sqrt(first**2 + 4 * wanted * second)) / (2 * wanted)
     count = int(np.clip(min(needed, affordable), _PILOT, _MOST)) // 2 * 2
-    return count, math.sqrt(mean / max(float(np.mean(paths.value**2)), 1e-300))
+    rough = math.sqrt(mean / max(float(np.mean(paths.value**2)), 1e-300))
+    return _Pilot(pilot, count, rough)
 
 
 def _squares(defect: Labels) -> np.ndarray:

@@ -19,7 +19,7 @@ from ._path import Scheme
 from ._random import Stream, ahead, normals, seed_words, uniforms, whole_blocks
 
 _NORMALS = 128  # a lane draws at a time, at most
-_POINTS, _PAYOFFS = 1 << 10, 1 << 17  # least room; no more than a few MB
+_POINTS, _PAYOFFS = 1 << 12, 1 << 17  # least room; no more than a few MB
 _SPELLED_OUT = 16  # dimensions; of more, coordinates stay together
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 

@@ -1,5 +1,6 @@
 """`fkpinn bench` at tiny sizes: what the records hold, and that the yardsticks are right."""
 
+import dataclasses
 import functools
 import json
 import shutil
@@ -20,6 +21,7 @@ step = _bench._load("step")
 certificates = _bench._load("certificates")
 ablation = _bench._load("ablation")
 targets = _bench._load("targets")
+refresh = _bench._load("refresh")
 from benchmarks._common import met_points  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -230,3 +232,15 @@ def test_targets_record(monkeypatch, tmp_path, capsys):
     record = json.loads(capsys.readouterr().out)
     assert record["pairs"] == record["said_reached"] == record["true_error_below_target"] == 1
     assert record["out_of_reach"][-1].startswith("target 1e-09 not reached")
+
+
+@pytest.mark.slow
+def test_refresh_record(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(PRESETS, "quick", dataclasses.replace(tiny, polish_steps=2))
+    monkeypatch.setattr(refresh._run, "PROBLEMS", ("poisson",))
+    assert main(["bench", "refresh", "--folder", str(tmp_path), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    (one,) = record["records"]
+    assert len({one["before"], one["refreshed"], one["polished"]}) == 3
+    assert all(0 < one[when] < 10 for when in ("before", "refreshed", "polished"))
+    assert one["seconds"]["polish"] >= one["seconds"]["refresh"]

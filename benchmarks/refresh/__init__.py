@@ -1,0 +1,3 @@
+"""Whether labels that are corrected by paths beat more steps without them."""
+
+from ._run import run as run
