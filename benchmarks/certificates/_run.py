@@ -8,7 +8,7 @@ import jax.random as jr
 
 from fkpinn import Settings, Solution, load
 from fkpinn._progress import SilentProgress
-from fkpinn._solve._phases import make_labels, train
+from fkpinn._solve._phases import make_labels, train_network
 from fkpinn.problem import catalogue
 
 from .._common import kept, say, surroundings, true_error
@@ -64,7 +64,7 @@ def _train(name: str, folder: Path) -> None:
     labels = make_labels(
         problem, settings, "fk-pinn", folder=None, progress=SilentProgress(), seed=7, key=label_key
     )
-    trained = train(
+    trained = train_network(
         problem, settings, "fk-pinn", labels, progress=SilentProgress(), watch=watch, key=train_key
     )
     _keep(name, trained.network, folder / f"{name}-final.fkpinn")

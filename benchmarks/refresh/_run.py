@@ -9,7 +9,7 @@ import jax.random as jr
 
 from fkpinn import Settings
 from fkpinn._progress import SilentProgress
-from fkpinn._solve._phases import make_labels, solution_size, train
+from fkpinn._solve._phases import make_labels, solution_size, train_network
 from fkpinn._solve._presets import check_preset
 from fkpinn._solve._rounds import Rounds
 from fkpinn.problem import catalogue
@@ -53,7 +53,9 @@ def _one(name: str, preset: str, seed: int) -> dict[str, Any]:
     labels = make_labels(
         problem, settings, "fk-pinn", folder=None, progress=silent, seed=seed, key=label_key
     )
-    network = train(problem, settings, "fk-pinn", labels, progress=silent, key=train_key).network
+    network = train_network(
+        problem, settings, "fk-pinn", labels, progress=silent, key=train_key
+    ).network
     trained_in = time.perf_counter() - began
     size = solution_size(labels)
     rounds = Rounds(problem, settings, size, trained_in, seed, silent, None, None, round_key)

@@ -1,11 +1,13 @@
 """From a problem to a solution: settings, labels, training, run folders."""
 
+from ._phases import train_network as train_network
 from ._presets import METHODS as METHODS
 from ._presets import PRESETS as PRESETS
 from ._presets import check_preset as check_preset
 from ._run import certify_run as certify_run
 from ._run import resume as resume
 from ._run import run as run
+from ._run import run_problem as run_problem
 from ._run import solve as solve
 from ._settings import Settings as Settings
 from ._settings import settings_from as settings_from

@@ -82,7 +82,7 @@ def make_labels(
         adam_steps=min(settings.adam_steps, 50 * _PILOT),
         lbfgs_steps=0,
     )
-    pilot = train(problem, short, method, first, progress=progress, key=pilot_key)
+    pilot = train_network(problem, short, method, first, progress=progress, key=pilot_key)
     with jax.enable_x64(precision(pilot.network) == "float64"):
         dtype = jnp.dtype(precision(pilot.network))
         term = ResidualTerm(problem, points.astype(dtype), solution_size(first))
@@ -92,7 +92,7 @@ def make_labels(
     return first.joined(second)
 
 
-def train(
+def train_network(
     problem: Problem,
     settings: Settings,
     method: str,

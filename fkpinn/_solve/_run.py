@@ -22,7 +22,7 @@ from ..reference import AbstractReference, catalogue_reference, find_reference
 from ..report import draw_corrections, draw_curves, draw_slice, write_page
 from ..sampling import sample_interior
 from ..train import Fit
-from ._phases import make_labels, solution_size, train
+from ._phases import make_labels, solution_size, train_network
 from ._presets import check_method, check_preset
 from ._rounds import Improved, improve
 from ._settings import Settings, read_config, write_config
@@ -71,7 +71,7 @@ def solve(
         labels = make_labels(
             problem, settings, method, folder=None, progress=progress, seed=seed, key=label_key
         )
-    trained = train(problem, settings, method, labels, progress=progress, key=train_key)
+    trained = train_network(problem, settings, method, labels, progress=progress, key=train_key)
     certificate = None
     if settings.rounds:
         improved = improve(
@@ -137,7 +137,7 @@ def run(
     truth = _truth(problem)
     test = None if truth is None else _Test.draw(wanted, truth, settings.n_test, test_key)
     watch = None if test is None else test.watch
-    trained = train(
+    trained = train_network(
         wanted, settings, method, labels,
         progress=progress, watch=watch, folder=out, key=train_key,
     )  # fmt: skip
@@ -207,13 +207,13 @@ def certify_run(
         how: as for `fkpinn.evaluate.certify`.
     """
     out = Path(out)
-    config = _config_of(out)
+    _config_of(out)
     path = out / "solution.fkpinn"
     if not path.is_file():
         raise ValueError(
             f"`{out}` holds no solution yet: its run has not ended. Try `fkpinn solve --resume`."
         )
-    problem = config["problem"] if find is None else find(config["problem"])
+    problem = run_problem(out, find)
     solution = load(path, None if isinstance(problem, str) else problem)
     certificate = solution.certify(progress=progress, **how)
     picture = _draw_certificate(out, solution, certificate)
@@ -250,6 +250,17 @@ def resume(out: Path, *, progress: AbstractProgress | None = None, find=None) ->
         source=config["problem"],
         progress=progress,
     )
+
+
+def run_problem(out: Path, find=None) -> str | Problem:
+    """The problem of a run folder: a catalogue name, or what `find` makes of its source.
+
+    Args:
+        out: the run folder.
+        find: makes a problem, or a catalogue name, of what `config.toml` says of it.
+    """
+    name = _config_of(Path(out))["problem"]
+    return name if find is None else find(name)
 
 
 def _config_of(out: Path) -> dict[str, Any]:

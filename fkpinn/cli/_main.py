@@ -8,6 +8,7 @@ import tyro
 
 from fkpinn.cli._bench import Bench
 from fkpinn.cli._certify import Certify
+from fkpinn.cli._diagnose import Diagnose
 from fkpinn.cli._labels import LabelsCommand
 from fkpinn.cli._plan import PlanCommand
 from fkpinn.cli._problems import Problems
@@ -27,6 +28,7 @@ _COMMANDS = {
     "plan": PlanCommand,
     "solve": Solve,
     "certify": Certify,
+    "diagnose": Diagnose,
     "reference": Reference,
     "bench": Bench,
 }

@@ -25,13 +25,13 @@ def draw_slice(
         exact: the reference on the same grid, if there is one.
         marks: points to mark on the solution, labels say.
     """
-    figure, plots = _figure(1 if exact is None or len(axes) == 1 else 3)
+    figure, plots = new_figure(1 if exact is None or len(axes) == 1 else 3)
     if len(axes) == 1:
         _draw_line(plots[0], axes[0], values, exact)
     else:
         _draw_maps(figure, plots, axes, values, exact, marks)
     figure.suptitle(title)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_corrections(
@@ -52,7 +52,7 @@ def draw_corrections(
         low: its lower confidence limit.
         high: its upper one.
     """
-    figure, (plot,) = _figure(1)
+    figure, (plot,) = new_figure(1)
     if points.shape[1] == 1:
         order = np.argsort(points[:, 0])
         x, bars = points[order, 0], np.stack([value - low, high - value])[:, order]
@@ -73,12 +73,12 @@ def draw_corrections(
         plot.set_aspect("equal")
     plot.set_xlabel("$x_1$")
     figure.suptitle(title)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
     """Draw the loss, its terms and the error against the step, phase by phase."""
-    figure, (plot,) = _figure(1)
+    figure, (plot,) = new_figure(1)
     steps = [record["step"] for record in history]
     for name in history[0]:
         if name in ("step", "phase", "seconds"):
@@ -99,10 +99,11 @@ def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
     plot.set_ylabel("loss and its terms (before weighting)")
     plot.grid(alpha=0.3)
     plot.legend(frameon=False)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
-def _figure(columns: int):
+def new_figure(columns: int):
+    """A figure with that many plots side by side."""
     from matplotlib.figure import Figure  # no global state, no display needed
 
     figure = Figure(figsize=(4.6 * columns if columns > 1 else 6.0, 4.2), layout="constrained")
@@ -139,7 +140,8 @@ def _draw_maps(figure, plots, axes, values, exact, marks) -> None:
         plots[0].set_title("network (dots: labels)")
 
 
-def _save(figure, path: Path) -> Path:
+def save_figure(figure, path: Path) -> Path:
+    """Write a picture under a temporary name, then rename it."""
     temporary = path.with_name(f".{path.name}.part.png")
     figure.savefig(temporary, dpi=140)
     temporary.replace(path)

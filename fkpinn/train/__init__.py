@@ -16,3 +16,4 @@ from ._nystrom_newton import NystromNewton as NystromNewton
 from ._objective import AbstractOptimizer as AbstractOptimizer
 from ._objective import Objective as Objective
 from ._objective import Report as Report
+from ._objective import split as split

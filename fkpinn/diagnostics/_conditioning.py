@@ -1,0 +1,188 @@
+"""Condition numbers of trained networks against the number of collocation points."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from .._progress import AbstractProgress, SilentProgress
+from .._solve import Settings, train_network
+from ..labels import Labels, estimate_labels, step_size
+from ..loss import BoundaryTerm, LabelTerm, Loss, ResidualTerm, TerminalTerm
+from ..problem import Problem
+from ..sampling import sample_boundary, sample_interior, sample_terminal
+from ._curvature import Curvature
+from ._spectrum import decay_exponent, fit_line, gauss_newton_spectrum
+
+METHODS = ("pinn", "fk-pinn")
+_SHARES = (1e-3, 1e-6, 1e-9, 1e-12)  # of the largest eigenvalue, to count those above
+
+
+def plain_loss(
+    problem: Problem, n_interior: int, n_boundary: int, labels: Labels | None, *, key
+) -> Loss:
+    """Residual, boundary and label terms without any scaling, as in the paper's theory.
+
+    Args:
+        problem: the boundary value problem.
+        n_interior: points of the residual.
+        n_boundary: points on the boundary, and at the final time of a parabolic problem.
+        labels: none for a plain PINN.
+        key: of the points.
+    """
+    in_key, on_key, end_key = jr.split(key, 3)
+    inside = sample_interior(problem, n_interior, dtype=jnp.float64, key=in_key)
+    on = sample_boundary(problem, n_boundary, dtype=jnp.float64, key=on_key)
+    terms: dict[str, Any] = {
+        "residual": ResidualTerm(problem, inside),
+        "boundary": BoundaryTerm(problem, on),
+    }
+    if problem.timed:
+        last = sample_terminal(problem, n_boundary, dtype=jnp.float64, key=end_key)
+        terms["terminal"] = TerminalTerm(problem, last)
+    if labels is not None:
+        terms["labels"] = LabelTerm.of(labels, dtype=jnp.float64)
+    return Loss(terms)
+
+
+def conditioning(
+    problem: Problem,
+    *,
+    sizes: Sequence[int],
+    seeds: Sequence[int] = (0, 1, 2),
+    settings: Settings | None = None,
+    n_labels: int = 200,
+    keep: Callable[[str, Callable[[], dict[str, Any]]], dict[str, Any]] | None = None,
+    progress: AbstractProgress | None = None,
+) -> dict[str, Any]:
+    r"""Condition numbers $\lambda_{\max}/\lambda_{\min}^+$ of both losses, and how they grow.
+
+    For every size and seed a PINN and an FK-PINN are trained on that many residual points, and the
+    Gauss-Newton matrix of each is taken at its own network and points. The number of labels stays,
+    as in [thm:cond-number](../theory/equations.md).
+
+    Args:
+        problem: the boundary value problem.
+        sizes: numbers of residual points, at least three.
+        seeds: trainings of each.
+        settings: of the training; its number of points is replaced.
+        n_labels: points with labels.
+        keep: looks up a single result by its name, or makes and stores it.
+        progress: told how many are done.
+    """
+    if len(set(sizes)) < 3:
+        raise ValueError(f"`sizes` must hold at least three different numbers; got {list(sizes)}.")
+    settings, progress = settings or Settings(), progress or SilentProgress()
+    keep = keep or (lambda name, make: make())
+    cases = [(m, n, s) for n in sorted(set(sizes)) for s in seeds for m in METHODS]
+    progress.start("condition numbers", len(cases))
+    records = []
+    for done, (method, n, seed) in enumerate(cases):
+        make = lambda m=method, n=n, s=seed: _one(problem, m, n, s, settings, n_labels)
+        records.append(keep(f"{method}-{n}-{seed}", make))
+        progress.update(done + 1)
+    growth = {method: _growth([r for r in records if r["method"] == method]) for method in METHODS}
+    return {
+        "what": "conditioning",
+        "problem": problem.name,
+        "n_labels": n_labels,
+        "growth": growth,
+        "verdict": verdict(growth),
+        "records": records,
+    }
+
+
+def _one(
+    problem: Problem, method: str, n: int, seed: int, settings: Settings, n_labels: int
+) -> dict[str, Any]:
+    label_key, train_key, point_key = jr.split(jr.key(seed), 3)
+    labels = None
+    if method != "pinn":
+        points = sample_interior(problem, n_labels, dtype=jnp.float32, key=label_key)
+        dt = settings.dt or step_size(problem, points)
+        labels = estimate_labels(
+            problem, points, n_paths=settings.n_paths, dt=dt, scheme=settings.scheme, seed=seed
+        )
+    own = dataclasses.replace(settings, n_collocation=n, p_data=0.0)
+    began = time.perf_counter()
+    name = "pinn" if labels is None else "fk-pinn-adam"
+    fitted = train_network(problem, own, name, labels, progress=SilentProgress(), key=train_key)
+    seconds = time.perf_counter() - began
+    with jax.enable_x64(True):
+        loss = plain_loss(problem, n, settings.n_boundary, labels, key=point_key)
+        curvature = Curvature(fitted.network, loss)
+        spectrum = gauss_newton_spectrum(curvature.jacobian())
+        value = curvature.value()
+    positive = spectrum.values[spectrum.values > spectrum.zero]
+    decay, decay_error = decay_exponent(positive)
+    return {
+        "method": method,
+        "n": n,
+        "seed": seed,
+        "loss": value,
+        "parameters": spectrum.dim,
+        "largest": spectrum.largest,
+        "smallest_positive": spectrum.smallest_positive,
+        "condition": spectrum.condition,
+        "rank": round(spectrum.rank),
+        "rows": len(spectrum.values),
+        "above": {f"{c:.0e}": int(np.sum(positive > c * spectrum.largest)) for c in _SHARES},
+        "decay_exponent": decay,
+        "decay_exponent_stderr": decay_error,
+        "seconds": {"train": seconds, "spectrum": time.perf_counter() - began - seconds},
+        "settings": dataclasses.asdict(own),
+    }
+
+
+def _growth(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Exponent of the condition number in the number of points, with its 95 % interval."""
+    x = np.log([r["n"] for r in records])
+    y = np.log([r["condition"] for r in records])
+    slope, error = fit_line(x, y)
+    half = _student(len(x) - 2) * error
+    middle = {
+        str(n): float(np.median([r["condition"] for r in records if r["n"] == n]))
+        for n in sorted({r["n"] for r in records})
+    }
+    return {
+        "exponent": slope,
+        "ci_low": slope - half,
+        "ci_high": slope + half,
+        "median_condition": middle,
+    }
+
+
+def _student(freedom: int) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, max(freedom, 1)))
+
+
+def verdict(growth: dict[str, dict[str, Any]]) -> str:
+    """In words, whether what was measured is what the theorems say.
+
+    Args:
+        growth: exponents of both methods with their limits.
+    """
+    pinn, fk = growth["pinn"], growth["fk-pinn"]
+    grows = pinn["ci_low"] > 0
+    first = (
+        f"thm:rathore is {'seen' if grows else 'not seen'}: the PINN's condition number goes as "
+        f"n^{pinn['exponent']:.2f} ({pinn['ci_low']:.2f} to {pinn['ci_high']:.2f})"
+    )
+    flat = fk["ci_low"] <= 0
+    second = (
+        f"thm:cond-number-bound is {'not contradicted' if flat else 'not seen'}: with labels it "
+        f"goes as n^{fk['exponent']:.2f} ({fk['ci_low']:.2f} to {fk['ci_high']:.2f})"
+    )
+    largest = str(max(map(int, pinn["median_condition"])))
+    ratio = pinn["median_condition"][largest] / fk["median_condition"][largest]
+    size = f"{ratio:.2g} times" if math.isfinite(ratio) else "an unknown factor"
+    third = f"at n = {largest} the PINN's is {size} that with labels"
+    return f"{first}; {second}; {third}."

@@ -1,0 +1,330 @@
+"""Diagnostics by name, for a problem or for a run: a record, and a picture of it."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+
+from .._progress import AbstractProgress, SilentProgress
+from .._records import installed_versions, write_json
+from .._solve import Settings, load, run_problem, train_network
+from ..labels import Labels, estimate_labels, step_size
+from ..problem import Problem, catalogue
+from ..reference import catalogue_reference, find_reference
+from ..report import (
+    draw_bounds,
+    draw_conditioning,
+    draw_coverage,
+    draw_labels,
+    draw_landscapes,
+    draw_spectra,
+)
+from ..sampling import sample_interior
+from ._bounds import balanced, master_bound
+from ._conditioning import conditioning, plain_loss
+from ._coverage import compare_descent, coverage
+from ._curvature import Curvature
+from ._label_theory import fit_subexponential, payoffs, step_bias, tails, truncation_bias
+from ._landscape import landscape, random_directions, top_directions
+from ._spectrum import decay_exponent, gauss_newton_spectrum, hessian_spectrum
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How large the diagnostics are.
+
+    `widths` and `adam_steps` are of the networks that are trained for it; a run folder has its own.
+    `sizes` are the numbers of points of `conditioning`, `grid` the nodes a side of `landscape`,
+    `descent_steps` the longest run of gradient descent in `coverage`.
+    """
+
+    widths: tuple[int, ...] = (24, 24)
+    n_interior: int = 400
+    n_boundary: int = 80
+    n_labels: int = 50
+    n_paths: int = 200
+    adam_steps: int = 3000
+    sizes: tuple[int, ...] = (100, 200, 400, 800, 1600, 3200)
+    seeds: int = 3
+    grid: int = 51
+    reach: float = 1.0
+    descent_steps: int = 3000
+    label_points: int = 40
+    label_paths: int = 1000
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            least = min(value) if isinstance(value, tuple) and value else value
+            if isinstance(least, tuple) or not least > 0:
+                raise ValueError(f"`{field.name}` must be positive; got {value}.")
+
+
+class _Case:
+    """A problem with the networks that are looked at, trained when they are first asked for."""
+
+    def __init__(self, name: str, problem: Problem, sizes: Sizes, seed: int, progress):
+        self.name, self.problem, self.sizes = name, problem, sizes
+        self.seed, self.progress = seed, progress
+        self.label_key, self.train_key, self.point_key, self.other_key = jr.split(jr.key(seed), 4)
+        self._labels: Labels | None = None
+        self._networks: dict[str, Any] = {}
+
+    @classmethod
+    def of_run(cls, folder: Path, sizes: Sizes, seed: int, progress, find) -> "_Case":
+        problem = run_problem(folder, find)
+        solution = load(
+            folder / "solution.fkpinn", problem if isinstance(problem, Problem) else None
+        )
+        case = cls(solution.name, solution.problem, sizes, seed, progress)
+        stored = folder / "labels.npz"
+        case._labels = Labels.load(stored) if stored.is_file() else None
+        case._networks = dict.fromkeys(("pinn", "fk-pinn"), solution.network)
+        return case
+
+    @property
+    def labels(self) -> Labels:
+        if self._labels is None:
+            n = self.sizes.n_labels
+            points = sample_interior(self.problem, n, dtype=jnp.float32, key=self.label_key)
+            self._labels = estimate_labels(
+                self.problem, points, n_paths=self.sizes.n_paths,
+                dt=step_size(self.problem, points), seed=self.seed, progress=self.progress,
+            )  # fmt: skip
+        return self._labels
+
+    def settings(self) -> Settings:
+        """Of a training by Adam, with fixed weights."""
+        return Settings(
+            widths=self.sizes.widths, n_collocation=self.sizes.n_interior, p_data=0.0,
+            n_boundary=self.sizes.n_boundary, n_paths=self.sizes.n_paths, boundary_weight=1.0,
+            adam_steps=self.sizes.adam_steps, lbfgs_steps=0,
+        )  # fmt: skip
+
+    def network(self, method: str) -> Any:
+        if method not in self._networks:
+            labels = None if method == "pinn" else self.labels
+            name = "pinn" if labels is None else "fk-pinn-adam"
+            self._networks[method] = train_network(
+                self.problem, self.settings(), name, labels,
+                progress=self.progress, key=self.train_key,
+            ).network  # fmt: skip
+        return self._networks[method]
+
+    def curvature(self, method: str, n: int | None = None) -> Curvature:
+        labels = None if method == "pinn" else self.labels
+        with jax.enable_x64(True):
+            loss = plain_loss(
+                self.problem, n or self.sizes.n_interior, self.sizes.n_boundary, labels,
+                key=self.point_key,
+            )  # fmt: skip
+            return Curvature(self.network(method), loss)
+
+
+def _spectrum(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
+    found: dict[str, dict[str, Any]] = {}
+    hessians, decay = {}, {}
+    for method in ("pinn", "fk-pinn"):
+        curvature = case.curvature(method)
+        with jax.enable_x64(True):
+            names = list(curvature.objective.loss.terms)
+            found[method] = {
+                name: gauss_newton_spectrum(curvature.jacobian(own)).to_dict()
+                for name, own in [*((n, [n]) for n in names), ("all", None)]
+            }
+            hessian = hessian_spectrum(curvature, key=case.other_key)
+        hessians[method] = hessian.to_dict()
+        whole = found[method]["all"]
+        positive = np.asarray(whole["values"])
+        exponent, error = decay_exponent(positive[positive > whole["zero"]])
+        decay[method] = {"exponent": exponent, "stderr": error}
+    title = f"{case.name}: curvature by term"
+    picture = draw_spectra(out / "spectrum.png", title, found)
+    return {"gauss_newton": found, "hessian": hessians, "kernel_decay": decay}, picture
+
+
+def _coverage(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
+    curvature = case.curvature("fk-pinn")
+    with jax.enable_x64(True):
+        found = coverage(curvature, np.geomspace(1e-4, 1e6, 21).tolist()).to_dict()
+        n = max(8, len(curvature.parameters) // 8)
+        small = {
+            method: compare_descent(case.curvature(method, n), steps=case.sizes.descent_steps)
+            for method in ("pinn", "fk-pinn")
+        }
+    picture = draw_coverage(out / "coverage.png", f"{case.name}: what labels add", found)
+    descent = {method: run._asdict() | {"n_interior": n} for method, run in small.items()}
+    return {"coverage": found, "descent": descent}, picture
+
+
+def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
+    def keep(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        path = out / "conditioning" / f"{name}.json"
+        if path.exists():
+            return json.loads(path.read_text(encoding="utf-8"))
+        record = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, record)
+        return record
+
+    record = conditioning(
+        case.problem, sizes=case.sizes.sizes, seeds=range(case.sizes.seeds),
+        settings=case.settings(), n_labels=case.sizes.n_labels, keep=keep, progress=case.progress,
+    )  # fmt: skip
+    title = f"{case.name}: condition number against points"
+    return record, draw_conditioning(out / "conditioning.png", title, record)
+
+
+def _landscape(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
+    record: dict[str, Any] = {}
+    reach, n = case.sizes.reach, case.sizes.grid
+    for method in ("pinn", "fk-pinn"):
+        curvature = case.curvature(method)
+        with jax.enable_x64(True):
+            network = curvature.objective.network(curvature.parameters)
+            planes = {
+                "random": random_directions(network, key=case.other_key),
+                "curved": top_directions(curvature, key=case.other_key),
+            }
+            for kind, plane in planes.items():
+                far = reach if kind == "random" else 0.1 * reach
+                found = landscape(curvature, plane, reach=far, n=n, kind=kind)
+                record.setdefault(kind, {})[method] = found.to_dict() | {
+                    "roughness": found.roughness
+                }
+    names = {"random": "random directions", "curved": "the most curved directions"}
+    for kind, found in record.items():
+        title = f"{case.name}: loss along {names[kind]}"
+        draw_landscapes(out / f"landscape-{kind}.png", title, found)
+    return record, out / "landscape-random.png"
+
+
+def _labels(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
+    problem, sizes = case.problem, case.sizes
+    with jax.enable_x64(True):
+        points = np.asarray(sample_interior(problem, sizes.label_points, key=case.point_key))
+        truth = (
+            catalogue_reference(case.name) if _listed(case.name) else find_reference(problem)
+        ).values(jnp.asarray(points))
+    dt = step_size(problem, jnp.asarray(points, jnp.float32))
+    middle = points[int(np.argmax(np.abs(np.asarray(truth))))].tolist()
+    sample = payoffs(problem, middle, n_paths=200 * sizes.label_paths, dt=dt, seed=case.seed)
+    theory = fit_subexponential(sample)
+    steps = [dt * 2.0**-k for k in range(4)]
+    how: dict[str, Any] = {
+        "n_paths": sizes.label_paths,
+        "seed": case.seed + 1,
+        "progress": case.progress,
+    }
+    bias = {
+        scheme: step_bias(problem, points, np.asarray(truth), steps=steps, scheme=scheme, **how)
+        for scheme in ("euler", "euler-shifted")
+    }
+    typical = float(np.quantile(np.abs(sample), 0.99)) if _is_exit_time(problem) else 400 * dt
+    times = np.linspace(0.2, 1.0, 6) * typical
+    cut = truncation_bias(problem, points, times=times.tolist(), dt=dt, **how)
+    record = {
+        "point": middle,
+        "dt": dt,
+        "sub_exponential": theory._asdict(),
+        "standard_deviation": float(np.std(sample)),
+        "tails": tails(sample, 50, theory),
+        "bias": bias,
+        "truncation": cut,
+    }
+    return record, draw_labels(out / "labels.png", f"{case.name}: theory of the labels", record)
+
+
+def _is_exit_time(problem: Problem) -> bool:
+    """Whether payoffs are times: no reaction, source one."""
+    point = jnp.asarray(np.mean(problem.bounds(), axis=0))
+    return problem.reaction.is_zero and float(problem.source(point)) == 1.0
+
+
+def _listed(name: str) -> bool:
+    try:
+        catalogue(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _bounds(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
+    sizes = case.sizes
+    dt = step_size(case.problem, case.labels.points)
+    record = master_bound(
+        widths=sizes.widths, dim=case.problem.dim, smoothness=3, n_interior=sizes.n_interior,
+        n_boundary=sizes.n_boundary, n_labels=sizes.n_labels, dt=dt, t_max=math.inf,
+        steps=math.inf,
+    )  # fmt: skip
+    record["balanced"] = balanced(sizes.n_labels, dim=case.problem.dim, smoothness=3)
+    return record, draw_bounds(out / "bounds.png", f"{case.name}: terms of the bound", record)
+
+
+WHAT: dict[str, Callable[[_Case, Path], tuple[dict[str, Any], Path]]] = {
+    "spectrum": _spectrum,
+    "coverage": _coverage,
+    "conditioning": _conditioning,
+    "landscape": _landscape,
+    "labels": _labels,
+    "bounds": _bounds,
+}
+
+
+def diagnose(
+    target: str | Problem | Path,
+    what: str,
+    *,
+    out: Path,
+    sizes: Sizes | None = None,
+    seed: int = 0,
+    find: Callable[[str], str | Problem] | None = None,
+    progress: AbstractProgress | None = None,
+) -> dict[str, Any]:
+    """One diagnostic of a problem, or of a run folder.
+
+    For a problem, small networks are trained, a plain PINN and one with labels. Of a run folder the
+    network is taken, and both losses are looked at there.
+
+    Args:
+        target: a catalogue name, a problem, or the path of a run folder.
+        what: one of `spectrum`, `coverage`, `conditioning`, `landscape`, `labels`, `bounds`.
+        out: folder for record and figures, made if it does not exist.
+        sizes: how large.
+        seed: fixes everything random.
+        find: makes a problem, or a catalogue name, of what a run's `config.toml` says of it.
+        progress: told how far it is.
+
+    Returns:
+        The record, as written to `WHAT.json` in the folder, with the path of the figure.
+    """
+    if what not in WHAT:
+        raise ValueError(f"`what` must be one of {tuple(WHAT)}; got {what!r}.")
+    sizes, progress, out = sizes or Sizes(), progress or SilentProgress(), Path(out)
+    if isinstance(target, Path):
+        case = _Case.of_run(target, sizes, seed, progress, find)
+    else:
+        problem = catalogue(target).problem if isinstance(target, str) else target
+        name = target if isinstance(target, str) else problem.name
+        case = _Case(name, problem, sizes, seed, progress)
+    out.mkdir(parents=True, exist_ok=True)
+    found, picture = WHAT[what](case, out)
+    progress.finish()
+    record = {
+        "what": what,
+        "problem": case.name,
+        "seed": seed,
+        "sizes": dataclasses.asdict(sizes),
+        "device": jax.devices()[0].device_kind,
+        "versions": installed_versions(),
+        **found,
+    }
+    write_json(out / f"{what}.json", record)
+    return record | {"figure": str(picture)}
