@@ -2,15 +2,18 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.scipy.linalg import polar
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ._curvature import Curvature
 from ._lanczos import lanczos, spectral_density
 
 _DENSE = 3000  # parameters up to which a whole Hessian is made
+_LARGE = 1000  # rows from which on accelerators take another way to singular values
 
 
 class Spectrum(NamedTuple):
@@ -89,7 +92,23 @@ def _singular_values(jacobian: Array) -> Array:
     n, p = jacobian.shape
     if 2 * min(n, p) < max(n, p):  # orthogonal steps first, down to a square
         jacobian = jnp.linalg.qr(jacobian.T if n < p else jacobian, mode="r")
-    return jnp.linalg.svd(jacobian, compute_uv=False)
+    if jax.default_backend() == "cpu" or min(n, p) < _LARGE:
+        return jnp.linalg.svd(jacobian, compute_uv=False)
+    return by_polar_factor(jacobian)
+
+
+def by_polar_factor(matrix: Float[Array, "n m"]) -> Float[Array, " k"]:
+    """Singular values as eigenvalues of the polar factor, in any order: products and factors only.
+
+    As exact as the usual way, which takes minutes on accelerators where this takes seconds.
+
+    Args:
+        matrix: of any shape.
+    """
+    if matrix.shape[0] < matrix.shape[1]:
+        matrix = matrix.T
+    _, factor = polar(matrix, method="qdwh")
+    return jnp.abs(jnp.linalg.eigvalsh(factor))
 
 
 def matrix_spectrum(matrix: Float[Array, "p p"]) -> Spectrum:

@@ -17,6 +17,7 @@ from fkpinn.diagnostics import (
     plain_loss,
     spectral_density,
 )
+from fkpinn.diagnostics._spectrum import by_polar_factor
 from fkpinn.nn import MLP
 
 PROBLEM = fk.catalogue("poisson").problem
@@ -83,6 +84,16 @@ def test_gauss_newton_keeps_small_eigenvalues():
     assert spectrum.condition == pytest.approx(1e18, rel=1e-5)
     assert spectrum.rank == pytest.approx(10)
     assert matrix_spectrum(jnp.asarray((v * s**2) @ v.T)).smallest_positive > 1e-17
+
+
+def test_singular_values_by_the_polar_factor():
+    """As exact as the usual way, down to 1e-13 of the largest."""
+    s = np.geomspace(1.0, 1e-12, 40)
+    u, _ = np.linalg.qr(np.asarray(jr.normal(jr.key(0), (60, 40))))
+    v, _ = np.linalg.qr(np.asarray(jr.normal(jr.key(1), (40, 40))))
+    for matrix in ((u * s) @ v.T, (v * s) @ u.T):
+        found = np.sort(np.asarray(by_polar_factor(jnp.asarray(matrix))))[::-1]
+        np.testing.assert_allclose(found, s, rtol=1e-9, atol=1e-15)
 
 
 def test_what_rounding_leaves_of_a_zero_is_zero():
