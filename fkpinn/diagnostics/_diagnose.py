@@ -35,6 +35,8 @@ from ._label_theory import fit_subexponential, payoffs, step_bias, tails, trunca
 from ._landscape import landscape, random_directions, top_directions
 from ._spectrum import decay_exponent, gauss_newton_spectrum, hessian_spectrum
 
+_FEW = 6  # points of each kind whose tangent kernel still has full rank in double precision
+
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
@@ -55,7 +57,7 @@ class Sizes:
     seeds: int = 3
     grid: int = 51
     reach: float = 1.0
-    descent_steps: int = 3000
+    descent_steps: int = 20_000
     label_points: int = 40
     label_paths: int = 1000
 
@@ -118,13 +120,17 @@ class _Case:
             ).network  # fmt: skip
         return self._networks[method]
 
-    def curvature(self, method: str, n: int | None = None) -> Curvature:
+    def curvature(self, method: str, few: int | None = None) -> Curvature:
+        """The loss at the network of a method; with `few` points of each kind."""
         labels = None if method == "pinn" else self.labels
+        n, m = few or self.sizes.n_interior, few or self.sizes.n_boundary
         with jax.enable_x64(True):
-            loss = plain_loss(
-                self.problem, n or self.sizes.n_interior, self.sizes.n_boundary, labels,
-                key=self.point_key,
-            )  # fmt: skip
+            if labels is not None and few:
+                first = slice(0, few)
+                labels = Labels.from_data(
+                    labels.points[first], labels.value[first], labels.stderr[first]
+                )
+            loss = plain_loss(self.problem, n, m, labels, key=self.point_key)
             return Curvature(self.network(method), loss)
 
 
@@ -154,13 +160,16 @@ def _coverage(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     curvature = case.curvature("fk-pinn")
     with jax.enable_x64(True):
         found = coverage(curvature, np.geomspace(1e-4, 1e6, 21).tolist()).to_dict()
-        n = max(8, len(curvature.parameters) // 8)
         small = {
-            method: compare_descent(case.curvature(method, n), steps=case.sizes.descent_steps)
+            method: compare_descent(case.curvature(method, _FEW), steps=case.sizes.descent_steps)
             for method in ("pinn", "fk-pinn")
         }
     picture = draw_coverage(out / "coverage.png", f"{case.name}: what labels add", found)
-    descent = {method: run._asdict() | {"n_interior": n} for method, run in small.items()}
+    descent = {}
+    for method, run in small.items():
+        some = np.unique(np.geomspace(1, len(run.losses), 100).astype(int)) - 1
+        thinned = {"steps": some.tolist(), "losses": [run.losses[k] for k in some]}
+        descent[method] = run._asdict() | thinned | {"points_of_each_kind": _FEW}
     return {"coverage": found, "descent": descent}, picture
 
 
@@ -217,7 +226,7 @@ def _labels(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     middle = points[int(np.argmax(np.abs(np.asarray(truth))))].tolist()
     sample = payoffs(problem, middle, n_paths=200 * sizes.label_paths, dt=dt, seed=case.seed)
     theory = fit_subexponential(sample)
-    steps = [dt * 2.0**-k for k in range(4)]
+    steps = [dt * 2.0**k for k in range(4)]
     how: dict[str, Any] = {
         "n_paths": sizes.label_paths,
         "seed": case.seed + 1,

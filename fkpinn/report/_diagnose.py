@@ -140,7 +140,7 @@ def draw_landscapes(path: Path, title: str, found: dict[str, dict[str, Any]]) ->
         plot.set_aspect("equal")
         plot.set_xlabel("first direction")
         plot.set_ylabel("second direction")
-        figure.colorbar(image, ax=plot, shrink=0.85, label="$\\log_{10}$ loss", format="%.1f")
+        figure.colorbar(image, ax=plot, shrink=0.85, label="$\\log_{10}$ loss", format="%.2g")
     figure.suptitle(title)
     return save_figure(figure, path)
 
@@ -173,15 +173,19 @@ def draw_labels(path: Path, title: str, record: dict[str, Any]) -> Path:
     plots[1].set_yscale("log")
     plots[1].set_xlabel("time step")
     plots[1].set_ylabel("|mean bias| over size of the solution")
+    plots[1].xaxis.set_minor_formatter(lambda *_: "")
+    low, high = plots[1].get_ylim()
+    plots[1].set_ylim(max(low, 1e-4 * high), 6 * high)  # room for the legend
     cut = record["truncation"]
-    plots[2].semilogy(cut["t_max"], cut["worst_bias"], "o", color="black", label="largest bias")
+    plots[2].semilogy(cut["t_max"], cut["worst_bias"], "o", color="black", label="measured")
     line = cut["c_t"] * np.exp(-cut["kappa"] * np.asarray(cut["t_max"]))
     rate = f"{cut['c_t']:.2g} exp(−{cut['kappa']:.3g} T)"
     plots[2].semilogy(cut["t_max"], line, color=COLORS["fk-pinn"], label=rate)
-    plots[2].set_xlabel("time at which paths are cut")
+    plots[2].set_xlabel("time $T$ at which paths are cut")
+    plots[2].set_ylabel("largest bias")
     for plot in plots:
         plot.grid(alpha=0.3)
-        plot.legend(frameon=False)
+        plot.legend(frameon=False, loc="upper left" if plot is plots[1] else "best")
     figure.suptitle(title)
     return save_figure(figure, path)
 
