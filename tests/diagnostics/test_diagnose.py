@@ -1,7 +1,9 @@
 """`fkpinn diagnose` at tiny sizes: records, figures, run folders, errors."""
 
 import json
+import types
 
+import jax.random as jr
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import fkpinn as fk
 from fkpinn._solve import Settings, run
 from fkpinn.cli import main
 from fkpinn.diagnostics import Sizes, conditioning, diagnose, verdict
+from fkpinn.nn import MLP
 
 TINY = Sizes(
     widths=(6,), n_interior=20, n_boundary=8, n_labels=6, n_paths=20, adam_steps=5,
@@ -25,8 +28,8 @@ def is_picture(path):
 @pytest.mark.parametrize(
     "what",
     [
-        "spectrum",
         "bounds",
+        pytest.param("spectrum", marks=pytest.mark.slow),
         pytest.param("coverage", marks=pytest.mark.slow),
         pytest.param("landscape", marks=pytest.mark.slow),
     ],
@@ -57,7 +60,12 @@ def test_labels_beside_their_theory(tmp_path):
     assert record["truncation"]["kappa"] > 0 and is_picture(record["figure"])
 
 
-def test_conditioning_goes_on_where_it_was_stopped(tmp_path, capsys):
+@pytest.mark.parametrize("trained", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_conditioning_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_path, capsys):
+    if not trained:  # networks as they are drawn
+        network = MLP([0.0, 0.0], [1.0, 1.0], (6,), key=jr.key(0))
+        module = "fkpinn.diagnostics._conditioning.train_network"
+        monkeypatch.setattr(module, lambda *_, **__: types.SimpleNamespace(network=network))
     call = [
         "diagnose", "poisson", "--what", "conditioning", *FLAGS, "--sizes", "8", "12", "16",
         "--seeds", "1", "--out", str(tmp_path),
