@@ -1,12 +1,10 @@
 """What the benchmarks share: the call that is timed, and where and with what it was."""
 
 import functools
-import json
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fkpinn._records import installed_versions, write_json
+from fkpinn._records import installed_versions
 from fkpinn.evaluate import errors
 from fkpinn.labels import Labels, estimate_labels
 from fkpinn.problem import Problem, catalogue
@@ -59,16 +57,6 @@ def surroundings() -> dict[str, Any]:
         "versions": installed_versions() | {"python": platform.python_version()},
         "commit": _commit(),
     }
-
-
-def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A record from its file, or made now and written there."""
-    if path.exists():
-        return json.loads(path.read_text(encoding="utf-8"))
-    record = make()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, record)
-    return record
 
 
 def true_error(name: str, network: Any, n: int = 1 << 13) -> float:

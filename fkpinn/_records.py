@@ -3,8 +3,10 @@
 import dataclasses
 import importlib.metadata
 import json
+import math
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,32 @@ class Errors:
     def to_dict(self) -> dict[str, float]:
         """As a dictionary."""
         return dataclasses.asdict(self)
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: paths become strings, arrays lists, NaN and infinities None."""
+    match value:
+        case dict():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case float():
+            return value if math.isfinite(value) else None
+        case str() | int() | None:
+            return value
+        case _ if getattr(value, "shape", None) is not None:
+            return plain(value.tolist())
+        case _:
+            return str(value)
+
+
+def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A record from its file, or made now and written there."""
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    record = make()
+    write_json(path, plain(record))
+    return record
 
 
 def write_json(path: Path, record: Any) -> None:

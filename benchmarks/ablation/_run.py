@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from fkpinn import solve
+from fkpinn._records import kept
 from fkpinn._solve._presets import check_preset
 from fkpinn.problem import catalogue
 
-from .._common import kept, say, surroundings, true_error
+from .._common import say, surroundings, true_error
 
 PROBLEMS = ("poisson", "schrodinger", "met", "committor")
 # name: method, changed settings

@@ -8,10 +8,11 @@ import jax.random as jr
 
 from fkpinn import Settings, Solution, load
 from fkpinn._progress import SilentProgress
+from fkpinn._records import kept
 from fkpinn._solve._phases import make_labels, train_network
 from fkpinn.problem import catalogue
 
-from .._common import kept, say, surroundings, true_error
+from .._common import say, surroundings, true_error
 
 PROBLEMS = ("met", "poisson", "schrodinger", "committor", "variable-diffusion", "robin")
 LEVELS = (3e-1, 1e-1, 3e-2, 1e-2, 3e-3, 1e-3)  # relative errors at which networks are kept

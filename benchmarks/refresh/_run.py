@@ -9,12 +9,13 @@ import jax.random as jr
 
 from fkpinn import Settings
 from fkpinn._progress import SilentProgress
+from fkpinn._records import kept
 from fkpinn._solve._phases import make_labels, solution_size, train_network
 from fkpinn._solve._presets import check_preset
 from fkpinn._solve._rounds import Rounds
 from fkpinn.problem import catalogue
 
-from .._common import kept, say, surroundings, true_error
+from .._common import say, surroundings, true_error
 
 PROBLEMS = ("poisson", "schrodinger", "met", "committor")
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from fkpinn import solve
+from fkpinn._records import kept
 from fkpinn.problem import catalogue
 
-from .._common import kept, say, surroundings, true_error
+from .._common import say, surroundings, true_error
 
 PAIRS = (
     ("poisson", 1e-2),

@@ -1,7 +1,6 @@
 """Diagnostics by name, for a problem or for a run: a record, and a picture of it."""
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import jax.random as jr
 import numpy as np
 
 from .._progress import AbstractProgress, SilentProgress
-from .._records import installed_versions, write_json
+from .._records import installed_versions, kept, plain, write_json
 from .._solve import Settings, load, run_problem, train_network
 from ..labels import Labels, estimate_labels, step_size
 from ..problem import Problem, catalogue
@@ -174,15 +173,7 @@ def _coverage(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
 
 
 def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
-    def keep(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        path = out / "conditioning" / f"{name}.json"
-        if path.exists():
-            return json.loads(path.read_text(encoding="utf-8"))
-        record = make()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, record)
-        return record
-
+    keep = lambda name, make: kept(out / "conditioning" / f"{name}.json", make)
     record = conditioning(
         case.problem, sizes=case.sizes.sizes, seeds=range(case.sizes.seeds),
         settings=case.settings(), n_labels=case.sizes.n_labels, keep=keep, progress=case.progress,
@@ -335,5 +326,5 @@ def diagnose(
         "versions": installed_versions(),
         **found,
     }
-    write_json(out / f"{what}.json", record)
+    write_json(out / f"{what}.json", plain(record))
     return record | {"figure": str(picture)}

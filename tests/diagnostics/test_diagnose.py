@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._records import kept
 from fkpinn._solve import Settings, run
 from fkpinn.cli import main
 from fkpinn.diagnostics import Sizes, conditioning, diagnose, verdict
@@ -120,3 +121,11 @@ def test_bad_targets_are_named(tmp_path, capsys):
         diagnose("poisson", "weather", out=tmp_path)
     with pytest.raises(ValueError, match=r"`grid` must be positive"):
         Sizes(grid=0)
+
+
+def test_records_hold_what_has_no_bound(tmp_path):
+    """Infinities, of a theory that foretells nothing, are written as null; the run is not lost."""
+    path = tmp_path / "a" / "b.json"
+    made = kept(path, lambda: {"predicted": float("inf"), "n": np.float64(2.0)})
+    assert made["predicted"] == float("inf")
+    assert kept(path, dict) == {"predicted": None, "n": 2.0}
