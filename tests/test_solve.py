@@ -222,8 +222,9 @@ def test_a_round_with_corrected_labels(monkeypatch):
     )  # fmt: skip
     points = state.where(found, 100, jax.random.key(1))
     labels = corrected(
-        EXIT, solution.network, points, n_paths=400, seed=1, progress=SilentProgress()
-    )
+        EXIT, solution.network, points,
+        n_paths=400, dtype="float32", seed=1, progress=SilentProgress(),
+    )  # fmt: skip
     sigma = (np.asarray(labels.value) - truth(points)) / np.asarray(labels.stderr)
     assert 0.7 < np.sqrt(np.mean(sigma**2)) < 1.3
     square = lambda at: np.mean((np.asarray(solution(at)) - truth(at)) ** 2)

@@ -1,18 +1,21 @@
 """One network, trained on in two ways for the same time: with corrected labels, and without."""
 
 import dataclasses
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import jax.random as jr
 
-from fkpinn import Settings
+from fkpinn import load
 from fkpinn._progress import SilentProgress
 from fkpinn._records import kept
-from fkpinn._solve._phases import make_labels, solution_size, train_network
+from fkpinn._solve import run as solve_run
+from fkpinn._solve._phases import solution_size
 from fkpinn._solve._presets import check_preset
 from fkpinn._solve._rounds import Rounds
+from fkpinn.labels import Labels
 from fkpinn.problem import catalogue
 
 from .._common import say, surroundings, true_error
@@ -24,14 +27,16 @@ def run(folder: Path | None = None, preset: str = "quick", seeds: int = 1) -> di
     """Errors before, after a round with corrected labels, and after the same time without.
 
     Args:
-        folder: where each run is kept, so that the same call goes on where it was stopped.
+        folder: where each run is kept, so that the same call goes on where it was stopped. Runs
+            of `fkpinn solve` in folders `PRESET-PROBLEM-SEED` of it are where rounds start.
         preset: of the training before.
         seeds: runs of each problem.
     """
     folder = Path("runs/refresh") if folder is None else Path(folder)
     records = [
         kept(
-            folder / f"{preset}-{problem}-{seed}.json", lambda p=problem, s=seed: _one(p, preset, s)
+            folder / f"{preset}-{problem}-{seed}.json",
+            lambda p=problem, s=seed: _one(p, preset, s, folder / f"{preset}-{p}-{s}"),
         )
         for problem in PROBLEMS
         for seed in range(seeds)
@@ -46,20 +51,20 @@ def run(folder: Path | None = None, preset: str = "quick", seeds: int = 1) -> di
     }
 
 
-def _one(name: str, preset: str, seed: int) -> dict[str, Any]:
-    settings: Settings = dataclasses.replace(check_preset(preset), polish_times=2)
+def _one(name: str, preset: str, seed: int, home: Path) -> dict[str, Any]:
     problem, silent = catalogue(name).problem, SilentProgress()
-    label_key, train_key, round_key = jr.split(jr.key(seed), 3)
-    began = time.perf_counter()
-    labels = make_labels(
-        problem, settings, "fk-pinn", folder=None, progress=silent, seed=seed, key=label_key
+    if not (home / "result.json").is_file():
+        solve_run(name, preset=preset, seed=seed, out=home)
+    spent = json.loads((home / "result.json").read_text(encoding="utf-8"))["seconds"]
+    trained_in = spent["labels"] + spent["compile"] + spent["train"]
+    size = solution_size(Labels.load(home / "labels.npz"))
+    network = load(home / "solution.fkpinn").network
+    # rounds double the number of points; here they have as many as the last steps before
+    preset_of = check_preset(preset)
+    settings = dataclasses.replace(preset_of, polish_times=max(1, preset_of.polish_times // 2))
+    rounds = Rounds(
+        problem, settings, size, trained_in, seed, silent, None, None, jr.fold_in(jr.key(seed), 1)
     )
-    network = train_network(
-        problem, settings, "fk-pinn", labels, progress=silent, key=train_key
-    ).network
-    trained_in = time.perf_counter() - began
-    size = solution_size(labels)
-    rounds = Rounds(problem, settings, size, trained_in, seed, silent, None, None, round_key)
     seen = rounds.certify(network, 0)
     predicted = {kind: rounds.predict(kind, seen) for kind in ("polish", "refresh")}
 

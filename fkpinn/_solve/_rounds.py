@@ -179,7 +179,8 @@ class Rounds:
             points = self.where(best, max(self.settings.n_labels, 64), point_key)
             labels = corrected(
                 self.problem, network, points,
-                n_paths=n_paths, seed=self.seed + (number << 36), progress=self.progress,
+                n_paths=n_paths, dtype=str(best.corrections.points.dtype),
+                seed=self.seed + (number << 36), progress=self.progress,
             )  # fmt: skip
         folder = None if self.folder is None else self.folder / f"round-{number}"
         trained = polish(
@@ -224,11 +225,13 @@ def corrected(
     points: np.ndarray,
     *,
     n_paths: int,
+    dtype: str,
     seed: int,
     progress: AbstractProgress,
 ) -> Labels:
     """Labels that are the network's own values, corrected by paths: noise in units of its error."""
-    found = DefectPaths(problem, network, points, seed=seed, progress=progress).run(n_paths)
+    paths = DefectPaths(problem, network, points, dtype=dtype, seed=seed, progress=progress)
+    found = paths.run(n_paths)
     with jax.enable_x64(True):
         own = np.asarray(jax.jit(jax.vmap(lambda z: network(z)))(jnp.asarray(points)))
         value = own + np.asarray(found.value, np.float64)
