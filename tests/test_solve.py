@@ -28,7 +28,9 @@ from fkpinn._solve import (
     settings_from,
     solve,
 )
+from fkpinn._solve._phases import make_network
 from fkpinn._solve._rounds import Rounds, corrected, improve
+from fkpinn._solve._run import _rehearse
 from fkpinn._solve._settings import read_config, write_config
 
 small = Settings(
@@ -457,3 +459,22 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path, after):
         np.testing.assert_array_equal(a, b)
     again = json.loads((broken / "result.json").read_text())
     assert again["errors"] == json.loads((whole / "result.json").read_text())["errors"]
+
+
+def test_certificates_are_compiled_ahead(monkeypatch):
+    """What is compiled while an accelerator trains is what the certificate of the result needs."""
+    from fkpinn.sde import _walk
+
+    assert _rehearse(EXIT, small, None) is None  # on two cores it would slow the training down
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    narrow = _walk.Widths((256,), 1 << 16, 1)
+    monkeypatch.setattr("fkpinn.evaluate._defect_paths.default_widths", lambda n: narrow)
+    wanted = dataclasses.replace(small, certify_seconds=5.0)
+    thread = _rehearse(EXIT, wanted, None)
+    assert thread is not None
+    thread.join()
+    ready = set(_walk._ready)
+    with jax.enable_x64(True):
+        network = make_network(EXIT, wanted, 1.0, dtype=jnp.float64, key=jax.random.key(7))
+    fk.evaluate.certify(EXIT, network, n_points=64, n_paths=8)
+    assert ready and _walk._ready == ready

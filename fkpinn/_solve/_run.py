@@ -1,8 +1,10 @@
 """From a problem to a trained network, its errors and a run folder."""
 
+import contextlib
 import dataclasses
 import json
 import platform
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,14 @@ import numpy as np
 
 from .._progress import AbstractProgress, SilentProgress
 from .._records import Errors, installed_versions, write_json
-from ..evaluate import Certificate, compare, value_and_gradient
+from ..evaluate import Certificate, compare, rehearse, value_and_gradient
 from ..labels import Labels
 from ..problem import Problem, catalogue
 from ..reference import AbstractReference, catalogue_reference, find_reference
 from ..report import draw_corrections, draw_curves, draw_slice, write_page
 from ..sampling import sample_interior
 from ..train import Fit
-from ._phases import make_labels, solution_size, train_network
+from ._phases import make_labels, make_network, solution_size, train_network
 from ._presets import check_method, check_preset
 from ._rounds import Improved, improve
 from ._settings import Settings, read_config, write_config
@@ -137,6 +139,7 @@ def run(
     truth = _truth(problem)
     test = None if truth is None else _Test.draw(wanted, truth, settings.n_test, test_key)
     watch = None if test is None else test.watch
+    rehearsal = _rehearse(wanted, settings, labels)
     trained = train_network(
         wanted, settings, method, labels,
         progress=progress, watch=watch, folder=out, key=train_key,
@@ -144,6 +147,8 @@ def run(
     clock.append(time.perf_counter())
     certificate, rounds = None, []
     if settings.certify_seconds > 0:
+        if rehearsal is not None:
+            rehearsal.join()
         try:
             improved = improve(
                 wanted, settings, trained.network,
@@ -268,6 +273,25 @@ def _config_of(out: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"`{out}` is not a run folder: it has no `config.toml`.")
     return read_config(path)
+
+
+def _rehearse(
+    problem: Problem, settings: Settings, labels: Labels | None
+) -> threading.Thread | None:
+    """While an accelerator trains, the host compiles what the certificate will need."""
+    if settings.certify_seconds == 0 or jax.default_backend() == "cpu":
+        return None
+
+    def work() -> None:
+        with jax.enable_x64(True), contextlib.suppress(ValueError):  # the certificate will raise it
+            like = make_network(
+                problem, settings, solution_size(labels), dtype=jnp.float64, key=jr.key(0)
+            )
+            rehearse(problem, like)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
 
 
 def _for_method(settings: Settings, method: str) -> Settings:

@@ -126,9 +126,21 @@ def certify(
 
     with warnings.catch_warnings():  # of rare, heavy paths; the spread over the points knows them
         warnings.simplefilter("ignore", UserWarning)
-        # an accelerator spends its time on compiling, for each precision anew
-        found = measure("float32" if jax.default_backend() == "cpu" else "float64")
+        found = measure(_first_precision())
     return found._replace(seconds=time.perf_counter() - began)
+
+
+def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:
+    """Compile what `certify` needs for candidates that differ from this one in numbers only."""
+    with jax.enable_x64(True):
+        points = np.asarray(sample_interior(problem, 8, key=jr.key(0)))
+    dtype = _first_precision()
+    DefectPaths(problem, candidate, points, dtype=dtype).compile(_PILOT)
+
+
+def _first_precision() -> str:
+    """An accelerator spends its time on compiling, for each precision anew."""
+    return "float32" if jax.default_backend() == "cpu" else "float64"
 
 
 def _measure(

@@ -10,7 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._progress import AbstractProgress, Renamed, SilentProgress
-from ..labels import Labels, choose_scheme, defect_problem, estimate_labels, step_size
+from ..labels import (
+    Labels,
+    choose_scheme,
+    compile_labels,
+    defect_problem,
+    estimate_labels,
+    step_size,
+)
 from ..loss import cast
 from ..problem import Problem
 from ..sde import default_widths
@@ -75,15 +82,25 @@ class DefectPaths:
                 self.points,
                 n_paths=n_paths,
                 dt=2 * self.dt if coarse else self.dt,
-                scheme=self.scheme,
-                every=self.every,
-                forget=_FORGET,
-                refine=_REFINE if self.stepped else 1,
                 seed=(self.seed + stream * _APART) % 2**64,
                 bias=bias,
-                widths=default_widths(1),  # runs of all sizes share what is compiled
                 progress=self.progress,
+                **self._how(),
             )
+
+    def compile(self, n_paths: int) -> None:
+        """What runs of about so many paths need."""
+        with jax.enable_x64(self.double):
+            compile_labels(self.problem, self.points, n_paths=n_paths, dt=self.dt, **self._how())
+
+    def _how(self) -> dict[str, Any]:
+        return {
+            "scheme": self.scheme,
+            "every": self.every,
+            "forget": _FORGET,
+            "refine": _REFINE if self.stepped else 1,
+            "widths": default_widths(1),  # runs of all sizes share what is compiled
+        }
 
 
 @eqx.filter_jit

@@ -2,6 +2,7 @@
 
 from ._defect import defect_problem as defect_problem
 from ._defect import estimate_defect as estimate_defect
+from ._estimate import compile_labels as compile_labels
 from ._estimate import estimate_labels as estimate_labels
 from ._labels import Labels as Labels
 from ._plan import LabelPlan as LabelPlan

@@ -91,15 +91,20 @@ def estimate_labels(
     Returns:
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
-    chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
-    walk = _with_options(chosen, control, every, forget, refine)
-    _check(problem, points, n_paths, dt, t_max, antithetic)
-    if refine > 1 and np.isfinite(t_max):
-        raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
-    n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
-    if isinstance(walk, Spheres):
-        n_steps = _MOST_SPHERES
-    plan = Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control)
+    chosen, plan = _planned(
+        problem,
+        points,
+        n_paths,
+        dt,
+        scheme,
+        t_max,
+        seed,
+        antithetic,
+        control,
+        every,
+        forget,
+        refine,
+    )
     widths = widths or default_widths(len(points) * n_paths)
     progress = progress or SilentProgress()
     clock = [time.perf_counter()]
@@ -129,7 +134,7 @@ def estimate_labels(
             "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
         }
     )
-    if bias and not isinstance(walk, Spheres):
+    if bias and not isinstance(plan.walk, Spheres):
         coarse = estimate_labels(
             problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt, scheme=scheme,
             t_max=t_max, seed=(seed + 1) % 2**64, antithetic=antithetic, control=control,
@@ -142,6 +147,41 @@ def estimate_labels(
         labels.save(store)
         partial.unlink(missing_ok=True)
     return labels
+
+
+def compile_labels(
+    problem: Problem,
+    points: Float[Array, "n z"],
+    *,
+    n_paths: int,
+    dt: float,
+    scheme: str = "default",
+    every: int = 1,
+    forget: float = 1e-7,
+    refine: int = 1,
+    widths: Widths | None = None,
+) -> None:
+    """Compile what `estimate_labels` needs for work of this kind, without running a path."""
+    _, plan = _planned(
+        problem, points, n_paths, dt, scheme, float("inf"), 0, False, None, every, forget, refine
+    )
+    widths = widths or default_widths(len(points) * n_paths)
+    compile_batch(plan, widths, len(points) * n_paths)
+
+
+def _planned(
+    problem, points, n_paths, dt, scheme, t_max, seed, antithetic, control, every, forget, refine
+) -> tuple[Choice, Plan]:
+    """The scheme and the work, checked."""
+    chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
+    walk = _with_options(chosen, control, every, forget, refine)
+    _check(problem, points, n_paths, dt, t_max, antithetic)
+    if refine > 1 and np.isfinite(t_max):
+        raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
+    n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
+    if isinstance(walk, Spheres):
+        n_steps = _MOST_SPHERES
+    return chosen, Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control)
 
 
 def _files(store: Path | str | None) -> tuple[Path | None, Path | None]:

@@ -20,6 +20,7 @@ from ._random import Stream, ahead, normals, seed_words, uniforms, whole_blocks
 
 _NORMALS = 128  # a lane draws at a time, at most
 _POINTS, _PAYOFFS = 1 << 12, 1 << 17  # least room; no more than a few MB
+_ALL_PAYOFFS = 1 << 23  # for every batch of an accelerator, which compiles much longer than it runs
 _SPELLED_OUT = 16  # dimensions; of more, coordinates stay together
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
@@ -223,8 +224,13 @@ def _begin(plan: Plan, queue: _Queue, width: int, count: int) -> _State:
     )
 
 
-def _room(count: int, least: int = _PAYOFFS) -> int:
-    """Room for so many things, in few sizes, so that runs share compiled code."""
+def _room(count: int, least: int | None = None) -> int:
+    """Room for so many things, payoffs if `least` is not given, in few sizes.
+
+    Runs then share compiled code.
+    """
+    if least is None:
+        least = _PAYOFFS if jax.default_backend() == "cpu" else _ALL_PAYOFFS
     return max(least, 1 << count.bit_length())
 
 

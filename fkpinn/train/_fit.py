@@ -1,6 +1,7 @@
 """The training loop."""
 
 import contextlib
+import functools
 import json
 import os
 import time
@@ -239,7 +240,22 @@ def next_count(count: int, spent: float) -> int:
 
 
 def compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
-    """Some steps, and fresh points, as compiled functions of the state."""
+    """Some steps, and fresh points, as compiled functions of the state.
+
+    Trainings that differ in numbers only share them: seeds, or rounds of one training.
+    """
+    leaves, tree = jax.tree.flatten((optimizer, static))
+    key = tuple(leaves), tree, unravel
+    try:
+        hash(key)
+    except TypeError:  # a network of one's own with constants that cannot be compared
+        return _compiled.__wrapped__(*key)
+    return _compiled(*key)
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(leaves: tuple, tree: Any, unravel: Callable):
+    optimizer, static = jax.tree.unflatten(tree, leaves)
 
     @eqx.filter_jit
     def block(state: State, count: Int[Array, ""]) -> tuple[State, Report]:
