@@ -115,7 +115,7 @@ class Rounds:
             tried = self.train(kind, network, best, number)
             found = self.certify(tried, number)
             self.seconds[kind] = time.perf_counter() - began
-            self.gain[kind] = best.l2_rel / max(found.l2_rel, np.finfo(float).tiny)
+            self.gain[kind] = best.typical / max(found.typical, 1e-100)
             self.done.append(
                 {
                     "round": number,
@@ -123,11 +123,11 @@ class Rounds:
                     "predicted_gain": predicted[kind],
                     "before": best.l2_rel,
                     "after": found.l2_rel,
-                    "kept": found.l2_rel < best.l2_rel,
+                    "kept": found.typical < best.typical,
                     "seconds": self.seconds[kind],
                 }
             )
-            if found.l2_rel < best.l2_rel:
+            if found.typical < best.typical:
                 network, best = tried, found
         return Improved(network, best, self.done, self.history, self.outcome(best, note))
 
@@ -156,7 +156,7 @@ class Rounds:
             return self.gain[kind]
         if kind == "polish":
             return _FIRST_GAIN
-        return best.l2_rel / max(self.label_noise(best)[1], 1e-300) / 2
+        return best.typical / max(self.label_noise(best)[1], 1e-100) / 2
 
     def label_noise(self, best: Certificate) -> tuple[int, float]:
         """Paths a label, as wanted and as far as affordable, and the relative noise they leave."""
@@ -165,7 +165,7 @@ class Rounds:
         spread = float(np.sqrt(np.mean(np.asarray(found.stderr, np.float64) ** 2)))
         spread *= math.sqrt(found.n_paths) / self.size
         spent = found.provenance["seconds"]["run"] / (len(found.points) * found.n_paths)
-        wanted = (spread / max(_NOISE * best.l2_rel, 1e-300)) ** 2
+        wanted = (spread / max(_NOISE * best.typical, 1e-100)) ** 2
         affordable = 0.5 * self.allowed / max(spent * n, 1e-12)
         n_paths = int(np.clip(min(wanted, affordable), 64, 1 << 22))
         return n_paths, spread / math.sqrt(n_paths)

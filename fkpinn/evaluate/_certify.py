@@ -51,6 +51,11 @@ class Certificate(NamedTuple):
     corrections: Labels
     seconds: float
 
+    @property
+    def typical(self) -> float:
+        """The estimate, or half of the upper limit where chance has made it smaller."""
+        return max(self.l2_rel, 0.5 * self.ci_high)
+
     def to_dict(self) -> dict[str, Any]:
         """As a plain record, without the corrections."""
         how = self.corrections.provenance
