@@ -3,7 +3,6 @@
 import functools
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fkpinn._records import installed_versions
+from fkpinn._records import installed_versions, source_commit
 from fkpinn.evaluate import errors
 from fkpinn.labels import Labels, estimate_labels
 from fkpinn.problem import Problem, catalogue
@@ -55,7 +54,7 @@ def surroundings() -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "versions": installed_versions() | {"python": platform.python_version()},
-        "commit": _commit(),
+        "commit": source_commit(),
     }
 
 
@@ -84,17 +83,3 @@ def _cpu() -> str:
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _commit() -> str | None:
-    """The commit, with `+` if files differ from it; None outside a checkout."""
-    try:
-        head, changes = (
-            subprocess.run(
-                ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
-            ).stdout.strip()
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return head + ("+" if changes else "")

@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import math
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -83,3 +84,23 @@ def installed_versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:  # run from a source tree
             versions[package] = "not installed"
     return versions
+
+
+def source_commit() -> str | None:
+    """The commit of this checkout, with `+` if files differ from it; None elsewhere.
+
+    The variable `FKPINN_COMMIT` tells it where the files are a copy without their history.
+    """
+    if told := os.environ.get("FKPINN_COMMIT"):
+        return told
+    folder = str(Path(__file__).parents[1])
+    try:
+        head, changes = (
+            subprocess.run(
+                ["git", "-C", folder, *words], capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+" if changes else "")

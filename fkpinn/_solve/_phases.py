@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,17 @@ from ..loss import (
 from ..nn import MLP, HardDirichlet
 from ..problem import Dirichlet, Problem
 from ..sampling import sample_boundary, sample_interior, sample_terminal
-from ..train import LBFGS, Adam, Fit, NaturalGradient, NystromNewton, Phase, fit, precision
+from ..train import (
+    LBFGS,
+    Adam,
+    Fit,
+    NaturalGradient,
+    NystromNewton,
+    Phase,
+    fit,
+    fit_many,
+    precision,
+)
 from ._settings import Settings
 
 _PILOT = 30  # steps of the training whose residual tells where more labels go
@@ -104,19 +114,59 @@ def train_network(
     key: PRNGKeyArray,
 ) -> Fit:
     """Draw points, make the network, run the phases."""
-    net_key, data_key, fit_key = jr.split(key, 3)
-    size = solution_size(labels)
-    phases = _phases(problem, settings, method, labels, size)
-    double = any(phase.optimizer.dtype == "float64" for phase in phases)
-    with jax.enable_x64(True) if double else contextlib.nullcontext():
-        dtype = jnp.dtype(phases[0].optimizer.dtype or "float32")
-        loss = _loss(problem, settings, labels, size, dtype, data_key)
-        network = make_network(problem, settings, size, dtype=dtype, key=net_key)
-        return fit(
-            network, loss, phases,
-            progress=progress, watch=watch, folder=folder,
-            interval=settings.checkpoint_seconds, key=fit_key,
-        )  # fmt: skip
+    work = _Work.of(problem, settings, method, labels, key)
+    return fit(
+        work.network, work.loss, work.phases,
+        progress=progress, watch=watch, folder=folder,
+        interval=settings.checkpoint_seconds, key=work.key,
+    )  # fmt: skip
+
+
+def train_networks(
+    problem: Problem,
+    settings: Settings,
+    method: str,
+    labels: Sequence[Labels | None],
+    *,
+    progress: AbstractProgress,
+    keys: Sequence[PRNGKeyArray],
+) -> list[Fit]:
+    """What `train_network` does for each of these keys, side by side as one computation."""
+    works = [
+        _Work.of(problem, settings, method, own, key) for own, key in zip(labels, keys, strict=True)
+    ]
+    return fit_many(
+        [work.network for work in works], [work.loss for work in works], works[0].phases,
+        progress=progress, keys=[work.key for work in works],
+    )  # fmt: skip
+
+
+class _Work(NamedTuple):
+    """What a training starts from."""
+
+    network: AbstractField
+    loss: Loss
+    phases: list[Phase]
+    key: PRNGKeyArray
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        settings: Settings,
+        method: str,
+        labels: Labels | None,
+        key: PRNGKeyArray,
+    ) -> "_Work":
+        net_key, data_key, fit_key = jr.split(key, 3)
+        size = output_size(settings, labels)
+        phases = _phases(problem, settings, method, labels, size)
+        double = any(phase.optimizer.dtype == "float64" for phase in phases)
+        with jax.enable_x64(True) if double else contextlib.nullcontext():
+            dtype = jnp.dtype(phases[0].optimizer.dtype or "float32")
+            loss = _loss(problem, settings, labels, size, dtype, data_key)
+            network = make_network(problem, settings, size, dtype=dtype, key=net_key)
+        return cls(network, loss, phases, fit_key)
 
 
 def polish(
@@ -167,6 +217,11 @@ def solution_size(labels: Labels | None) -> float:
     if labels is None:
         return 1.0
     return float(np.sqrt(np.mean(np.asarray(labels.value, np.float64) ** 2))) or 1.0
+
+
+def output_size(settings: Settings, labels: Labels | None) -> float:
+    """What the network's output is multiplied by."""
+    return solution_size(labels) if settings.scaled else 1.0
 
 
 def make_network(

@@ -31,6 +31,7 @@ PRESETS = {
         boundary_weight=1.0,
         label_weight=1.0,
         uncertainty=True,
+        scaled=False,
         natural_steps=0,
         adam_steps=30_000,
         lbfgs_steps=15_000,

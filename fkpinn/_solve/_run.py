@@ -24,7 +24,7 @@ from ..reference import AbstractReference, catalogue_reference, find_reference
 from ..report import draw_corrections, draw_curves, draw_slice, write_page
 from ..sampling import sample_interior
 from ..train import Fit
-from ._phases import make_labels, make_network, solution_size, train_network
+from ._phases import make_labels, make_network, output_size, solution_size, train_network
 from ._presets import check_method, check_preset
 from ._rounds import Improved, improve
 from ._settings import Settings, read_config, write_config
@@ -285,7 +285,7 @@ def _rehearse(
     def work() -> None:
         with jax.enable_x64(True), contextlib.suppress(ValueError):  # the certificate will raise it
             like = make_network(
-                problem, settings, solution_size(labels), dtype=jnp.float64, key=jr.key(0)
+                problem, settings, output_size(settings, labels), dtype=jnp.float64, key=jr.key(0)
             )
             rehearse(problem, like)
 

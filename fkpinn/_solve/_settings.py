@@ -20,9 +20,10 @@ class Settings:
     multiplied by `label_rate` at every step of the natural gradient. `redraw` is the number of
     such steps between fresh points. The share `second_pass` of the labels is made where the
     residual of a first, short training is large. The last `polish_steps` have `polish_times` as
-    many points, so that chance in their choice no longer shows. Paths of the certificate take up to
-    `certify_seconds`, apart from compilation; 0 leaves it out. After it, up to `rounds` of further
-    training follow where they are expected to pay, until its upper limit is below `target`.
+    many points, so that chance in their choice no longer shows. Unless `scaled` is false, the
+    network's output is multiplied by the typical size of the labels. Paths of the certificate take
+    up to `certify_seconds`, apart from compilation; 0 leaves it out. After it, up to `rounds` of
+    further training follow where they are expected to pay, until its upper limit is below `target`.
     """
 
     widths: tuple[int, ...] = (40, 40, 40)
@@ -39,6 +40,7 @@ class Settings:
     label_rate: float = 0.9
     boundary_weight: float = 10.0
     uncertainty: bool = False
+    scaled: bool = True
     adaptive: bool = False
     redraw: int = 1
     natural_steps: int = 120

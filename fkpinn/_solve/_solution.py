@@ -202,10 +202,10 @@ def batched(function: Callable[..., Any], points: Float[Array, "n z"]) -> Array:
     return jax.vmap(lambda z: function(z))(points)
 
 
-def slice_through(problem: Problem, network: AbstractField, truth: Any):
+def slice_through(problem: Problem, network: AbstractField, truth: Any, nodes: int | None = None):
     """The network and the reference on a grid over the first two axes, NaN outside."""
     lower, upper = problem.domain.bounding_box()
-    n = 160 if problem.dim > 1 else 400
+    n = nodes or (160 if problem.dim > 1 else 400)
     axes = [np.linspace(lower[i], upper[i], n) for i in range(min(problem.dim, 2))]
     grid = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, len(axes))
     rest = np.tile(0.5 * (lower + upper)[len(axes) :], (len(grid), 1))

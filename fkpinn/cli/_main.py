@@ -13,6 +13,7 @@ from fkpinn.cli._labels import LabelsCommand
 from fkpinn.cli._plan import PlanCommand
 from fkpinn.cli._problems import Problems
 from fkpinn.cli._reference import Reference
+from fkpinn.cli._reproduce import Reproduce
 from fkpinn.cli._solve import Solve
 
 _DESCRIPTION = """\
@@ -30,6 +31,7 @@ _COMMANDS = {
     "certify": Certify,
     "diagnose": Diagnose,
     "reference": Reference,
+    "reproduce": Reproduce,
     "bench": Bench,
 }
 

@@ -1,5 +1,6 @@
 """Figures and pages from plain records."""
 
+from ._diagnose import METHOD_NAMES as METHOD_NAMES
 from ._diagnose import draw_bounds as draw_bounds
 from ._diagnose import draw_conditioning as draw_conditioning
 from ._diagnose import draw_coverage as draw_coverage
@@ -10,3 +11,9 @@ from ._figure import draw_corrections as draw_corrections
 from ._figure import draw_curves as draw_curves
 from ._figure import draw_slice as draw_slice
 from ._page import write_page as write_page
+from ._paper import draw_losses as draw_losses
+from ._paper import draw_solution as draw_solution
+from ._paper import draw_sweep as draw_sweep
+from ._table import latex_table as latex_table
+from ._table import markdown_table as markdown_table
+from ._table import with_spread as with_spread

@@ -10,7 +10,12 @@ from ._figure import new_figure, save_figure
 # colors that differ for everybody (Okabe and Ito)
 COLORS = {"pinn": "#D55E00", "fk-pinn": "#0072B2"}
 _TERMS = {"residual": "#009E73", "boundary": "#E69F00", "terminal": "#CC79A7", "labels": "#0072B2"}
-_NAMES = {"pinn": "PINN", "fk-pinn": "FK-PINN"}
+METHOD_NAMES = {
+    "pinn": "PINN",
+    "fk-pinn": "FK-PINN",
+    "pinn-nncg": "PINN + NNCG",
+    "pinn-engd": "PINN, ENGD",
+}
 
 
 def draw_spectra(path: Path, title: str, spectra: dict[str, dict[str, Any]]) -> Path:
@@ -33,7 +38,7 @@ def draw_spectra(path: Path, title: str, spectra: dict[str, dict[str, Any]]) -> 
             )
             plot.loglog(np.arange(1, len(values) + 1), values, **style)
         condition = found["all"]["condition"]
-        plot.set_title(f"{_NAMES[method]}: condition number {condition:.1e}")
+        plot.set_title(f"{METHOD_NAMES[method]}: condition number {condition:.1e}")
         plot.set_xlabel("index")
         plot.grid(alpha=0.3)
         plot.legend(frameon=False)
@@ -96,7 +101,7 @@ def draw_conditioning(path: Path, title: str, record: dict[str, Any]) -> Path:
             np.mean(np.log(condition)) + growth["exponent"] * (np.log(x) - np.mean(np.log(n)))
         )
         half = 0.5 * (growth["ci_high"] - growth["ci_low"])
-        label = f"{_NAMES[method]}: $n^{{{growth['exponent']:.2f} \\pm {half:.2f}}}$"
+        label = f"{METHOD_NAMES[method]}: $n^{{{growth['exponent']:.2f} \\pm {half:.2f}}}$"
         plot.loglog(x, line, color=color, label=label)
     plot.set_xlabel("residual points $n$")
     plot.set_ylabel("condition number of $J^\\top J$")
@@ -130,7 +135,7 @@ def draw_landscapes(path: Path, title: str, found: dict[str, dict[str, Any]]) ->
             ccount=60,
         )  # fmt: skip
         surface.set_zlim(low, high)
-        surface.set_title(_NAMES.get(method, method))
+        surface.set_title(METHOD_NAMES.get(method, method))
         surface.set_zlabel("$\\log_{10}$ loss")
         plot = figure.add_subplot(2, columns, columns + k + 1)
         levels = np.linspace(low, high, 25)

@@ -1,0 +1,73 @@
+"""`fkpinn reproduce`: tables and figures of the paper."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from fkpinn.cli._json import print_json, stdout_reserved
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Rebuild a table or figure of the paper: run what has no record yet, then draw its page.
+
+    Every run leaves a record under `results/runs`, so the same command goes on where it was
+    stopped. Example: `fkpinn reproduce all --from-records`
+    """
+
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    """A file of `configs/` without its ending (table1, preconditioners, pdata, dt, paths, ...), or
+    `all`."""
+    seeds: int | None = None
+    """Runs of each kind; by default what the configuration says."""
+    from_records: bool = False
+    """Train nothing; draw from the records there are."""
+    seconds: float = float("inf")
+    """Begin no training after so many seconds."""
+    configs: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("configs")
+    """Folder of the configurations."""
+    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
+    """Folder of the records."""
+    pages: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("docs/reproduce")
+    """Folder of the pages."""
+    json: bool = False
+    """Print what was made as one JSON object on standard output."""
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> None:
+        """Run, draw, print."""
+        import time
+
+        with stdout_reserved(self.json):
+            from fkpinn.cli._progress import terminal_progress
+            from fkpinn.experiments import known_experiments, read_experiment, reproduce
+
+            names = known_experiments(self.configs) if self.name == "all" else [self.name]
+            experiments = [read_experiment(self.configs, name, self.seeds) for name in names]
+            progress, end = terminal_progress(), time.monotonic() + self.seconds
+            made = []
+            try:
+                for experiment in experiments:
+                    made.append(
+                        reproduce(
+                            experiment,
+                            results=self.results,
+                            pages=self.pages,
+                            from_records=self.from_records,
+                            seconds=max(end - time.monotonic(), 0.0),
+                            progress=progress,
+                            say=lambda text: print(text, file=sys.stderr, flush=True),
+                        )
+                    )
+            finally:
+                progress.finish()
+        if self.json:
+            print_json(made if self.name == "all" else made[0])
+            return
+        for one in made:
+            lacks = f", {one['missing']} runs missing" if one["missing"] else ""
+            print(f"{one['name']:>16}  {one['page']}{lacks}")

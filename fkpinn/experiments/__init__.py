@@ -1,0 +1,9 @@
+"""Tables and figures of the paper: from TOML to runs, from runs to records, from these to pages."""
+
+from ._config import Cell as Cell
+from ._config import Experiment as Experiment
+from ._config import known_experiments as known_experiments
+from ._config import read_experiment as read_experiment
+from ._reproduce import reproduce as reproduce
+from ._run import run_missing as run_missing
+from ._summary import summarize as summarize

@@ -1,0 +1,290 @@
+"""One table or figure: run what is missing, then draw it from records alone."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .._progress import AbstractProgress
+from .._records import write_bytes
+from ..diagnostics import Sizes, diagnose
+from ..report import (
+    METHOD_NAMES,
+    draw_conditioning,
+    draw_landscapes,
+    draw_losses,
+    draw_solution,
+    draw_sweep,
+    latex_table,
+    markdown_table,
+    with_spread,
+)
+from ._config import Experiment
+from ._run import run_missing
+from ._summary import METRICS, load_records, summarize, varied
+from ._verdict import verdict
+
+_DIAGNOSED = ("conditioning", "landscape")
+_METRIC_NAMES = {
+    "l2_abs": "L2 absolute", "l2_rel": "L2 relative", "h1_abs": "H1 absolute",
+    "h1_rel": "H1 relative", "seconds": "seconds",
+}  # fmt: skip
+_AXES = {
+    "dt": "time step of the paths", "n_paths": "paths a label",
+    "p_data": "share of points with labels", "scheme": "paths",
+}  # fmt: skip
+_SCHEMES = {"euler": "plain Euler", "default": "corrected"}
+
+
+def reproduce(
+    experiment: Experiment,
+    *,
+    results: Path,
+    pages: Path,
+    from_records: bool = False,
+    seconds: float = float("inf"),
+    progress: AbstractProgress | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Run what is missing of a table or figure, and write its page.
+
+    Args:
+        experiment: what to make.
+        results: the folder of records.
+        pages: where the page goes; its figures and LaTeX lie in `assets` there.
+        from_records: train nothing.
+        seconds: no training is begun after these.
+        progress: told how far a training is.
+        say: told what is done.
+
+    Returns:
+        What was written, the summary the page is made from, and how many runs are missing.
+    """
+    if not from_records:
+        if experiment.kind in _DIAGNOSED:
+            _diagnose_missing(experiment, results, progress, say)
+        else:
+            run_missing(experiment.runs(), results, seconds=seconds, progress=progress, say=say)
+    return _Page(experiment, results, pages).write()
+
+
+def _diagnose_missing(experiment: Experiment, results: Path, progress, say) -> None:
+    for problem in experiment.problems:
+        out = diagnose_folder(results, problem)
+        if not (out / f"{experiment.kind}.json").is_file():
+            sizes = Sizes(**experiment.sizes)
+            diagnose(problem, experiment.kind, out=out, sizes=sizes, progress=progress)
+            say(f"{experiment.kind} of {problem}: done")
+
+
+def diagnose_folder(results: Path, problem: str) -> Path:
+    """Where the diagnostics of a problem are kept."""
+    return results / "runs" / "diagnose" / problem
+
+
+class _Page:
+    """A page in the making."""
+
+    def __init__(self, experiment: Experiment, results: Path, pages: Path):
+        self.experiment, self.results, self.pages = experiment, Path(results), Path(pages)
+        self.assets = self.pages / "assets"
+        self.figures: list[Path] = []
+        self.summary = summarize(experiment, self.results)
+
+    def write(self) -> dict[str, Any]:
+        """All of it, and what it was made from."""
+        make = {
+            "table": self.table,
+            "sweep": self.sweep,
+            "losses": self.losses,
+            "solutions": self.solutions,
+            "conditioning": self.conditioning,
+            "landscape": self.landscape,
+        }[self.experiment.kind]
+        self.assets.mkdir(parents=True, exist_ok=True)
+        body = make()
+        page = self.pages / f"{self.experiment.name}.md"
+        write_bytes(page, (self.head() + body + self.foot()).encode())
+        return {
+            "name": self.experiment.name,
+            "page": str(page),
+            "figures": list(map(str, self.figures)),
+            "missing": self.summary["missing"],
+            "summary": self.summary,
+        }
+
+    def head(self) -> str:
+        name, label = self.experiment.name, self.experiment.label
+        lines = f"# {self.experiment.title}\n\n"
+        if label:
+            lines += f"`{label}` of the paper. "
+        lines += f"Made by `fkpinn reproduce {name}`; `--from-records` draws it again.\n\n"
+        spent, devices = self.summary["seconds"], self.summary["devices"]
+        if devices:
+            lines += (
+                f"Runs on {', '.join(devices)}, {spent / 60:.0f} minutes in all; records in "
+                f"`results/runs`.\n\n"
+            )
+        if self.summary["missing"]:
+            lines += (
+                f"!!! warning\n    {self.summary['missing']} runs of this page are not on record "
+                f"yet.\n\n"
+            )
+        return lines
+
+    def foot(self) -> str:
+        said = verdict(self.experiment, self.summary)
+        text = f"\n**Verdict.** {said}\n" if said else ""
+        for name, words in self.experiment.text.items():
+            text += f"\n**{name.capitalize()}.** {words.strip()}\n"
+        return text
+
+    def table(self) -> str:
+        """Rows by problem and method; what the paper prints above what is found here."""
+        printed = self.experiment.paper
+        shown = [
+            m for m in METRICS if any(m in v for own in printed.values() for v in own.values())
+        ]
+        header = ["problem", "method", *(_METRIC_NAMES[m] for m in shown), "seconds"]
+        rows = []
+        for problem in self.experiment.problems:
+            own = [r for r in self.summary["rows"] if r["problem"] == problem]
+            for method, values in printed.get(problem, {}).items():
+                cells = [with_spread(*values[m]) if m in values else "–" for m in shown]
+                rows.append([f"`{problem}`", f"{METHOD_NAMES[method]}, paper", *cells, "–"])
+                rows += [self._found(r, shown) for r in own if _plain(r) == method]
+            rows += [self._found(r, shown) for r in own if r["ours"]]
+        return self._both(header, rows)
+
+    def _found(self, row: dict[str, Any], shown: list[str]) -> list[str]:
+        who = "fkpinn `best`" if row["ours"] else f"{METHOD_NAMES[row['method']]}, here"
+        cells = [with_spread(*row[metric]) for metric in shown]
+        seconds = with_spread(*row["seconds"])
+        return [f"`{row['problem']}`", f"{who} ({row['n']} seeds)", *cells, seconds]
+
+    def sweep(self) -> str:
+        """Rows by the value that varies, and a figure."""
+        keys = self.experiment.vary
+        printed, rows = self.experiment.paper, []
+        shown = ["l2_rel", "h1_rel", "seconds"]
+        header = [*(_AXES[key] for key in keys)]
+        for metric in shown:
+            header += [f"{_METRIC_NAMES[metric]}, paper"] if printed else []
+            header += [f"{_METRIC_NAMES[metric]}, here" if printed else _METRIC_NAMES[metric]]
+        header += ["labels, relative error", "labels, relative bias"]
+        for row in self.summary["rows"]:
+            values = varied(self.experiment, row)
+            cells = [
+                _SCHEMES.get(str(v), f"{v:g}" if isinstance(v, float) else str(v)) for v in values
+            ]
+            if row["ours"]:
+                cells = ["fkpinn `best`", *[""] * (len(keys) - 1)]
+            for metric in shown:
+                if printed:
+                    known = {} if row["ours"] else printed.get(str(values[0]), {})
+                    cells.append(with_spread(*known[metric]) if metric in known else "–")
+                cells.append(with_spread(*row[metric]))
+            for part in ("label_rel_err", "label_rel_bias"):
+                cells.append(with_spread(*row[part]) if part in row else "–")
+            rows.append(cells)
+        return self._both(header, rows) + self._sweep_figure()
+
+    def _sweep_figure(self) -> str:
+        key = self.experiment.vary[-1]
+        rows = [r for r in self.summary["rows"] if not r["ours"]]
+        if not rows:
+            return ""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            values = varied(self.experiment, row)
+            groups.setdefault(str(values[0]) if len(values) > 1 else "euler", []).append(row)
+        curves: dict[str, dict[str, Any]] = {}
+        for scheme, own in groups.items():
+            corrected = "corrected" if scheme == "default" else ""
+            for metric, what, style in (
+                ("l2_rel", "network", corrected or "error"),
+                ("label_rel_err", "labels", f"{corrected} label".strip()),
+            ):
+                some = [r for r in own if metric in r]
+                if some:
+                    curves[f"{what}, {_SCHEMES[scheme]} paths"] = {
+                        "x": [varied(self.experiment, r)[-1] for r in some],
+                        "mean": [r[metric][0] for r in some],
+                        "spread": [r[metric][1] for r in some],
+                        "style": style,
+                    }
+        path = self.assets / f"{self.experiment.name}.png"
+        self.figures.append(draw_sweep(path, self.experiment.title, _AXES[key], curves))
+        return self._image(path)
+
+    def losses(self) -> str:
+        """Curves of the first seed."""
+        records = load_records(self.experiment.cells, 1, self.results)
+        if not records:
+            return ""
+        path = self.assets / "losses.png"
+        self.figures.append(draw_losses(path, self.experiment.title, records))
+        return self._image(path)
+
+    def solutions(self) -> str:
+        """A figure a problem."""
+        text = ""
+        for problem in self.experiment.problems:
+            cells = [cell for cell in self.experiment.cells if cell.problem == problem]
+            records = {r["method"]: r for r in load_records(cells, 1, self.results)}
+            if any(r.get("picture") for r in records.values()):
+                path = self.assets / f"solutions-{problem}.png"
+                self.figures.append(draw_solution(path, problem, records))
+                text += f"## `{problem}`\n\n{self._image(path)}"
+        return text
+
+    def conditioning(self) -> str:
+        """A figure and a sentence a problem."""
+        text = ""
+        for problem, record in self._diagnosed():
+            path = self.assets / f"conditioning-{problem}.png"
+            title = f"{problem}: condition number against points"
+            self.figures.append(draw_conditioning(path, title, record))
+            text += f"## `{problem}`\n\n{self._image(path)}{record['verdict']}\n\n"
+        return text
+
+    def landscape(self) -> str:
+        """Both kinds of directions, a figure each."""
+        text = ""
+        names = {"random": "random directions", "curved": "the most curved directions"}
+        for problem, record in self._diagnosed():
+            for kind, words in names.items():
+                path = self.assets / f"landscape-{problem}-{kind}.png"
+                title = f"{problem}: loss along {words}"
+                self.figures.append(draw_landscapes(path, title, record[kind]))
+                rough = {m: found["roughness"] for m, found in record[kind].items()}
+                said = ", ".join(f"{METHOD_NAMES[m]} {value:.2f}" for m, value in rough.items())
+                text += f"## `{problem}`, {words}\n\n{self._image(path)}Roughness: {said}.\n\n"
+        return text
+
+    def _diagnosed(self) -> list[tuple[str, dict[str, Any]]]:
+        found = []
+        for problem in self.experiment.problems:
+            path = diagnose_folder(self.results, problem) / f"{self.experiment.kind}.json"
+            if path.is_file():
+                found.append((problem, json.loads(path.read_text(encoding="utf-8"))))
+                self.summary["devices"] = sorted({*self.summary["devices"], found[-1][1]["device"]})
+            else:
+                self.summary["missing"] += 1
+        return found
+
+    def _both(self, header: list[str], rows: list[list[str]]) -> str:
+        if not rows:
+            return ""
+        name, title = self.experiment.name, self.experiment.title
+        text = latex_table(header, rows, title, f"tab:fkpinn-{name}")
+        write_bytes(self.assets / f"{name}.tex", text.encode())
+        return markdown_table(header, rows) + "\n"
+
+    def _image(self, path: Path) -> str:
+        return f"![{self.experiment.title}](assets/{path.name})\n\n"
+
+
+def _plain(row: dict[str, Any]) -> str | None:
+    """The method of a row, if nothing else is changed in it."""
+    return None if row["ours"] or row["changes"] else row["method"]

@@ -1,0 +1,167 @@
+"""Trainings that are missing, seeds of one kind side by side, a record for each."""
+
+import dataclasses
+import platform
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.random as jr
+import numpy as np
+
+from .._progress import AbstractProgress, SilentProgress
+from .._records import installed_versions, plain, source_commit, write_json
+from .._solve import make_labels, slice_through, train_network, train_networks
+from ..evaluate import errors
+from ..labels import Labels
+from ..problem import Problem, catalogue
+from ..reference import AbstractReference, catalogue_reference
+from ..sampling import sobol_interior
+from ..train import Fit
+from ._config import Cell
+
+_POINTS = 1 << 13  # of the errors
+_REPORTS = 160  # of a training, kept for its curves
+_GRID = 64  # nodes a side of the pictures
+
+
+def run_missing(
+    runs: Sequence[tuple[Cell, int]],
+    results: Path,
+    *,
+    seconds: float = float("inf"),
+    progress: AbstractProgress | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> int:
+    """Train what has no record yet; each record is written when its training has ended.
+
+    Args:
+        runs: cells and seeds.
+        results: the folder of records.
+        seconds: no training is begun after these.
+        progress: told how far a training is.
+        say: told what is done.
+
+    Returns:
+        How many are still missing.
+    """
+    began, progress = time.perf_counter(), progress or SilentProgress()
+    missing: dict[Cell, list[int]] = {}
+    for cell, seed in dict.fromkeys(runs):
+        if not cell.record_path(results, seed).is_file():
+            missing.setdefault(cell, []).append(seed)
+    left = sum(map(len, missing.values()))
+    for cell, seeds in missing.items():
+        if time.perf_counter() - began > seconds:
+            return left
+        for seed, record in zip(seeds, _train(cell, seeds, progress), strict=True):
+            write_json(cell.record_path(results, seed), plain(record))
+            left -= 1
+        say(f"{cell.name}, {cell.preset}: seeds {seeds}; {left} runs left")
+    return left
+
+
+def _train(cell: Cell, seeds: list[int], progress: AbstractProgress) -> list[dict[str, Any]]:
+    """Records of one kind of training; the time of what is done at once is shared evenly."""
+    problem, settings = catalogue(cell.problem).problem, cell.settings
+    truth = catalogue_reference(cell.problem)
+    keys = [jr.split(jr.key(seed), 3) for seed in seeds]  # as `fkpinn solve` has them
+    labels, label_seconds = [], []
+    for seed, (label_key, _, _) in zip(seeds, keys, strict=True):
+        clock = time.perf_counter()
+        labels.append(
+            make_labels(
+                problem,
+                settings,
+                cell.method,
+                folder=None,
+                progress=progress,
+                seed=seed,
+                key=label_key,
+            )
+        )
+        label_seconds.append(time.perf_counter() - clock)
+    clock = time.perf_counter()
+    train_keys = [key for _, key, _ in keys]
+    together = settings.uncertainty and jax.default_backend() != "cpu"  # weights alike for all
+    if together:
+        fits = train_networks(
+            problem, settings, cell.method, labels, progress=progress, keys=train_keys
+        )
+    else:
+        fits = [
+            train_network(problem, settings, cell.method, own, progress=progress, key=key)
+            for own, key in zip(labels, train_keys, strict=True)
+        ]
+    train_seconds = (time.perf_counter() - clock) / len(seeds)
+    progress.finish()
+    return [
+        {
+            **_result(cell, problem, truth, fit, own),
+            "seed": seed,
+            "seconds": {
+                "labels": took,
+                "train": train_seconds,
+                "total": took + train_seconds,
+            },
+            "at_once": len(seeds) if together else 1,
+        }
+        for seed, fit, own, took in zip(seeds, fits, labels, label_seconds, strict=True)
+    ]
+
+
+def _result(
+    cell: Cell, problem: Problem, truth: AbstractReference, fit: Fit, labels: Labels | None
+) -> dict[str, Any]:
+    with jax.enable_x64(True):
+        found = errors(problem, fit.network, truth, sobol_interior(problem, _POINTS))
+    every = max(1, len(fit.history) // _REPORTS)
+    return {
+        "problem": cell.problem,
+        "method": cell.method,
+        "preset": cell.preset,
+        "changes": dict(cell.changes),
+        "settings": dataclasses.asdict(cell.settings),
+        "errors": found.to_dict(),
+        "labels": _quality(truth, labels),
+        "history": fit.history[::every] + fit.history[-1:],
+        "stopped": fit.stopped,
+        "picture": _picture(problem, fit.network, truth),
+        "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
+        "versions": installed_versions(),
+        "commit": source_commit(),
+    }
+
+
+def _quality(truth: AbstractReference, labels: Labels | None) -> dict[str, Any] | None:
+    """Errors of labels, over the size of the solution at their points."""
+    if labels is None:
+        return None
+    with jax.enable_x64(True):
+        exact = np.asarray(truth.values(np.asarray(labels.points, np.float64)))
+    off, size = np.asarray(labels.value, np.float64) - exact, np.sqrt(np.mean(exact**2))
+    return {
+        "n": len(exact),
+        "rel_err": float(np.sqrt(np.mean(off**2)) / size),
+        "rel_bias": float(np.mean(off) / size),
+        "rel_stderr": float(np.sqrt(np.mean(np.asarray(labels.stderr) ** 2)) / size),
+    }
+
+
+def _picture(problem: Problem, network: Any, truth: AbstractReference) -> dict[str, Any] | None:
+    """The network on a coarse grid, four digits each."""
+    if problem.dim != 2 or problem.timed:
+        return None
+    axes, values, exact = slice_through(problem, network, truth, _GRID)
+    short = lambda field: [[_digits(v) for v in row] for row in field]
+    return {
+        "axes": [[_digits(v) for v in axis] for axis in axes],
+        "values": short(values),
+        "exact": short(exact),
+    }
+
+
+def _digits(value: float) -> float | None:
+    return float(f"{value:.4g}") if np.isfinite(value) else None

@@ -1,0 +1,51 @@
+"""Rows as Markdown and as LaTeX."""
+
+from collections.abc import Sequence
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, the first column to the left."""
+    lines = [list(header), ["---", *["---:"] * (len(header) - 1)], *map(list, rows)]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def latex_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], caption: str, label: str
+) -> str:
+    """A table in LaTeX, with rules of the package `booktabs`."""
+    line = lambda cells: "    " + " & ".join(map(_escaped, cells)) + " \\\\\n"
+    return (
+        "\\begin{table}\n  \\centering\n"
+        f"  \\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}\n    \\toprule\n"
+        + line(header)
+        + "    \\midrule\n"
+        + "".join(map(line, rows))
+        + "    \\bottomrule\n  \\end{tabular}\n"
+        f"  \\caption{{{_escaped(caption)}}}\n  \\label{{{label}}}\n\\end{{table}}\n"
+    )
+
+
+def with_spread(mean: float, spread: float) -> str:
+    """`0.107 ± 0.006`, or `1.2e-4 ± 3e-5` where that is shorter."""
+    if mean != 0 and (abs(mean) < 1e-2 or abs(mean) >= 1e4):
+        return f"{_power(mean, 1)} ± {_power(spread, 0)}"
+    digits = 3 if abs(mean) < 10 else 1
+    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
+
+
+def _power(value: float, digits: int) -> str:
+    if value == 0:
+        return "0"
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "±": r"$\pm$", "–": "--", "`": "",
+}  # fmt: skip
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)

@@ -1,0 +1,196 @@
+"""Tables and figures: from TOML to records to pages, small."""
+
+import json
+import statistics
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from fkpinn._solve import PRESETS, Settings
+from fkpinn.cli._main import main
+from fkpinn.experiments import Cell, read_experiment, reproduce, run_missing, summarize
+from fkpinn.experiments import _run as running
+
+ROOT = Path(__file__).parents[2]
+tiny = Settings(
+    widths=(8,), n_collocation=40, p_data=0.2, n_boundary=10, n_paths=8, dt=0.05, scheme="euler",
+    boundary_weight=1.0, label_weight=1.0, uncertainty=True, scaled=False, natural_steps=0,
+    adam_steps=6, lbfgs_steps=3, nncg_steps=1,
+)  # fmt: skip
+TABLE = """
+kind = "table"
+title = "Two methods"
+label = "tab:two"
+seeds = 2
+problems = ["poisson"]
+methods = ["pinn", "fk-pinn"]
+[paper.poisson.pinn]
+l2_rel = [0.322, 0.149]
+[paper.poisson.fk-pinn]
+l2_rel = [0.118, 0.003]
+"""
+SWEEP = """
+kind = "sweep"
+title = "Steps"
+seeds = 2
+problems = ["poisson"]
+methods = ["fk-pinn"]
+[vary]
+dt = [0.1, 0.05]
+"""
+
+
+@pytest.fixture
+def place(monkeypatch, tmp_path):
+    """A folder with configurations, and presets that take no time."""
+    monkeypatch.setitem(PRESETS, "paper", tiny)
+    configs = tmp_path / "configs"
+    configs.mkdir()
+    (configs / "two.toml").write_text(TABLE)
+    (configs / "steps.toml").write_text(SWEEP)
+    for kind in ("losses", "solutions"):
+        (configs / f"{kind}.toml").write_text(TABLE.replace('"table"', f'"{kind}"'))
+    return tmp_path
+
+
+def test_the_same_training_has_the_same_cell(place):
+    plain = Cell.of("met", "fk-pinn", "paper", {})
+    assert Cell.of("met", "fk-pinn", "paper", {"dt": tiny.dt}) == plain
+    assert Cell.of("met", "fk-pinn", "paper", {"p_data": 0.0}).method == "pinn"
+    assert Cell.of("met", "pinn", "paper", {"dt": 0.1}) == Cell.of("met", "pinn", "paper", {})
+    other = Cell.of("met", "fk-pinn", "paper", {"dt": 0.1, "n_paths": 16})
+    assert other.name == "met_fk-pinn_dt=0.1_n_paths=16"
+    assert (other.settings.dt, other.settings.n_paths, other.settings.p_data) == (0.1, 16, 0.2)
+    assert Cell.of("met", "pinn", "paper", {}).settings.p_data == 0
+
+
+def test_tables_are_made_from_records(place, monkeypatch, capsys):
+    """All that is printed follows from the records; what is there is not trained again."""
+    where = [
+        "--configs", str(place / "configs"), "--results", str(place / "results"),
+        "--pages", str(place / "pages"), "--json",
+    ]  # fmt: skip
+    assert main(["reproduce", "two", *where]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["missing"] == 0
+    paths = sorted((place / "results" / "runs" / "paper").glob("*.json"))
+    assert [p.stem for p in paths] == [
+        "poisson_fk-pinn_0", "poisson_fk-pinn_1", "poisson_pinn_0", "poisson_pinn_1",
+    ]  # fmt: skip
+    records = [json.loads(p.read_text()) for p in paths]
+    errors = [r["errors"]["l2_rel"] for r in records[2:]]
+    row = made["summary"]["rows"][0]
+    assert row["method"] == "pinn" and row["n"] == 2
+    np.testing.assert_allclose(row["l2_rel"], [np.mean(errors), statistics.stdev(errors)])
+    for record in records:
+        assert {"device", "versions", "commit", "seconds", "settings", "history"} <= set(record)
+    page = (place / "pages" / "two.md").read_text()
+    assert f"{np.mean(errors):.3f} ± {statistics.stdev(errors):.3f}" in page
+    assert "| 0.322 ± 0.149 |" in page and "**Verdict.** " in page
+    assert "\\toprule" in (place / "pages" / "assets" / "two.tex").read_text()
+
+    monkeypatch.setattr(running, "_train", None)  # the sweep shares its second half
+    assert main(["reproduce", "all", "--from-records", *where]) == 0
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert found["steps"]["missing"] == 2 and found["two"]["missing"] == 0
+    for name in ("losses", "solutions", "steps"):
+        for figure in found[name]["figures"]:
+            assert Path(figure).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        assert found[name]["figures"]
+    assert "2 runs of this page are not on record" in (place / "pages" / "steps.md").read_text()
+
+
+def test_seeds_at_once_are_the_seeds_one_by_one(place, monkeypatch):
+    """On an accelerator seeds are trained side by side, to the same errors."""
+    cell = Cell.of("poisson", "fk-pinn", "paper", {})
+    run_missing([(cell, 0), (cell, 1)], place / "one")
+    plain = jax.default_backend
+    decided = iter([True])
+    monkeypatch.setattr(
+        running.jax, "default_backend", lambda: "gpu" if next(decided, False) else plain()
+    )
+    monkeypatch.setattr(running, "make_labels", _with(monkeypatch, running.make_labels, plain))
+    run_missing([(cell, 0), (cell, 1)], place / "many")
+    for seed in (0, 1):
+        one, many = (
+            json.loads(cell.record_path(place / kind, seed).read_text()) for kind in ("one", "many")
+        )
+        assert many["errors"]["l2_rel"] == pytest.approx(one["errors"]["l2_rel"], rel=1e-3)
+
+
+def _with(monkeypatch, make, plain):
+    """`make_labels`, which must not use up what the training is to be told."""
+
+    def run(*args, **how):
+        with monkeypatch.context() as inner:
+            inner.setattr(jax, "default_backend", plain)
+            return make(*args, **how)
+
+    return run
+
+
+def test_bookings_may_be_short(place):
+    """No training is begun after the time is up; what is missing is said."""
+    experiment = read_experiment(place / "configs", "two")
+    left = run_missing(experiment.runs(), place / "results", seconds=-1.0)
+    assert left == 4
+    assert summarize(experiment, place / "results")["missing"] == 4
+    made = reproduce(
+        experiment, results=place / "results", pages=place / "pages", from_records=True
+    )
+    assert made["missing"] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("kind", "kinds"), "Did you mean `kind`"),
+        (('"table"', '"tables"'), "`kind` must be one of"),
+        (('["poisson"]', '["poison"]'), "`name` must be a problem of the catalogue"),
+        (('["pinn", "fk-pinn"]', '["pin"]'), "`method` must be one of"),
+        (("seeds = 2", "seeds = 0"), "`seeds` must be at least 1"),
+        (("seeds = 2", "seeds = 'two'"), "`seeds` must be a int"),
+        (("[paper.poisson.pinn]", "[vary]\ndtt = [1]\n[paper.poisson.pinn]"), "Did you mean `dt`"),
+    ],
+)
+def test_configurations_are_checked_first(place, change, message):
+    (place / "configs" / "two.toml").write_text(TABLE.replace(*change, 1))
+    with pytest.raises(ValueError, match=message):
+        read_experiment(place / "configs", "two")
+
+
+def test_unknown_names_are_refused(place, capsys):
+    assert main(["reproduce", "table9", "--configs", str(place / "configs")]) == 2
+    assert "known: losses, solutions, steps, two" in capsys.readouterr().err
+    assert main(["reproduce", "all", "--configs", str(place / "none")]) == 2
+    assert "Run this in a checkout" in capsys.readouterr().err
+
+
+def test_configurations_of_the_paper():
+    """They name what the paper has: sizes, seeds, and runs they share."""
+    table = read_experiment(ROOT / "configs", "table1")
+    assert len(table.cells) == 8 and table.seeds == 5 and len(table.ours) == 4
+    runs = set(table.runs())
+    for name, new in (("pdata", 25), ("dt", 15), ("paths", 15), ("preconditioners", 10)):
+        own = set(read_experiment(ROOT / "configs", name).runs())
+        assert len(own - runs) == new
+    settings = table.cells[1].settings
+    assert (settings.n_labels, settings.n_interior, settings.n_boundary) == (200, 9800, 400)
+    assert (settings.adam_steps, settings.lbfgs_steps, settings.widths) == (
+        30_000, 15_000, (128, 128, 128, 128),
+    )  # fmt: skip
+
+
+def test_pages_say_what_the_records_say():
+    """Pages in the docs are what records give now."""
+    for page in sorted((ROOT / "docs" / "reproduce").glob("*.md")):
+        if page.stem == "index":
+            continue
+        experiment = read_experiment(ROOT / "configs", page.stem)
+        for row in summarize(experiment, ROOT / "results")["rows"]:
+            for metric in ("l2_rel", "h1_rel"):
+                mean = row[metric][0]
+                text = f"{mean:.3f}" if 1e-2 <= abs(mean) < 10 else f"{mean:.1e}"[:3]
+                assert text in page.read_text()
