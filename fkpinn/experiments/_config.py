@@ -54,7 +54,11 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A table or figure; `paper` is what the paper prints, by row and metric."""
+    """A table or figure; `paper` is what the paper prints, by row and metric.
+
+    `search` are trainings with other settings, one seed each, so that no method is judged by a bad
+    choice; `ours` are those of the product.
+    """
 
     name: str
     kind: str
@@ -62,6 +66,7 @@ class Experiment:
     label: str
     cells: tuple[Cell, ...]
     seeds: int
+    search: tuple[Cell, ...]
     ours: tuple[Cell, ...]
     ours_seeds: int
     paper: dict[str, Any]
@@ -70,11 +75,20 @@ class Experiment:
     problems: tuple[str, ...] = ()
     sizes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
+    def parts(self) -> dict[str, tuple[tuple[Cell, ...], int]]:
+        """Cells and how many seeds each has, by their part in the table."""
+        return {
+            "here": (self.cells, self.seeds),
+            "search": (self.search, 1),
+            "ours": (self.ours, self.ours_seeds),
+        }
+
     def runs(self) -> list[tuple[Cell, int]]:
         """All trainings, those of the product last."""
         return [
-            *itertools.product(self.cells, range(self.seeds)),
-            *itertools.product(self.ours, range(self.ours_seeds)),
+            run
+            for cells, seeds in self.parts().values()
+            for run in itertools.product(cells, range(seeds))
         ]
 
 
@@ -88,6 +102,7 @@ _KEYS = {
     "problems": list,
     "methods": list,
     "vary": dict,
+    "own": dict,
     "search": list,
     "ours": dict,
     "sizes": dict,
@@ -135,7 +150,8 @@ def read_experiment(configs: Path, name: str, seeds: int | None = None) -> Exper
         label=config.get("label", ""),
         cells=_cells(path, config),
         seeds=count,
-        ours=_cells(path, config | {"vary": {}, "search": []} | ours) if ours else (),
+        search=_search(config),
+        ours=_cells(path, config | {"vary": {}, "own": {}} | ours) if ours else (),
         ours_seeds=ours.get("seeds", count),
         paper=config.get("paper", {}),
         text=config.get("text", {}),
@@ -159,15 +175,21 @@ def _cells(path: Path, config: dict[str, Any]) -> tuple[Cell, ...]:
         check_method(word)
     vary = config.get("vary", {})
     choices = [[(key, value) for value in values] for key, values in vary.items()]
+    own = config.get("own", {})  # settings that a method brings along
     cells = [
-        Cell.of(problem, method, preset, dict(choice))
+        Cell.of(problem, method, preset, own.get(method, {}) | dict(choice))
         for problem, method, *choice in itertools.product(problems, methods, *choices)
     ]
-    for extra in config.get("search", []):
-        extra = dict(extra)
-        problem, method = extra.pop("problem"), extra.pop("method")
-        cells.append(Cell.of(problem, method, preset, extra))
     return tuple(dict.fromkeys(cells))
+
+
+def _search(config: dict[str, Any]) -> tuple[Cell, ...]:
+    cells = []
+    for given in config.get("search", []):
+        tried = dict(given)
+        problem, method = tried.pop("problem"), tried.pop("method")
+        cells.append(Cell.of(problem, method, config.get("preset", "paper"), tried))
+    return tuple(cells)
 
 
 def _frozen(value: Any) -> Any:

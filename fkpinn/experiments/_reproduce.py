@@ -152,15 +152,27 @@ class _Page:
             for method, values in printed.get(problem, {}).items():
                 cells = [with_spread(*values[m]) if m in values else "–" for m in shown]
                 rows.append([f"`{problem}`", f"{METHOD_NAMES[method]}, paper", *cells, "–"])
-                rows += [self._found(r, shown) for r in own if _plain(r) == method]
-            rows += [self._found(r, shown) for r in own if r["ours"]]
+                rows += [
+                    self._found(r, shown)
+                    for part in ("here", "search")
+                    for r in own
+                    if (r["part"], r["method"]) == (part, method)
+                ]
+            rows += [self._found(r, shown) for r in own if r["part"] == "ours"]
         return self._both(header, rows)
 
     def _found(self, row: dict[str, Any], shown: list[str]) -> list[str]:
-        who = "fkpinn `best`" if row["ours"] else f"{METHOD_NAMES[row['method']]}, here"
+        name = METHOD_NAMES[row["method"]]
+        changed = ", ".join(f"{key} {_spelled(value)}" for key, value in row["changes"].items())
+        who = {
+            "here": f"{name}, here",
+            "search": f"{name}, tried with {changed}",
+            "ours": "fkpinn `best`",
+        }[row["part"]]
         cells = [with_spread(*row[metric]) for metric in shown]
         seconds = with_spread(*row["seconds"])
-        return [f"`{row['problem']}`", f"{who} ({row['n']} seeds)", *cells, seconds]
+        seeds = f"{row['n']} seed{'s' if row['n'] > 1 else ''}"
+        return [f"`{row['problem']}`", f"{who} ({seeds})", *cells, seconds]
 
     def sweep(self) -> str:
         """Rows by the value that varies, and a figure."""
@@ -177,11 +189,11 @@ class _Page:
             cells = [
                 _SCHEMES.get(str(v), f"{v:g}" if isinstance(v, float) else str(v)) for v in values
             ]
-            if row["ours"]:
+            if row["part"] == "ours":
                 cells = ["fkpinn `best`", *[""] * (len(keys) - 1)]
             for metric in shown:
                 if printed:
-                    known = {} if row["ours"] else printed.get(str(values[0]), {})
+                    known = {} if row["part"] == "ours" else printed.get(str(values[0]), {})
                     cells.append(with_spread(*known[metric]) if metric in known else "–")
                 cells.append(with_spread(*row[metric]))
             for part in ("label_rel_err", "label_rel_bias"):
@@ -191,7 +203,7 @@ class _Page:
 
     def _sweep_figure(self) -> str:
         key = self.experiment.vary[-1]
-        rows = [r for r in self.summary["rows"] if not r["ours"]]
+        rows = [r for r in self.summary["rows"] if r["part"] == "here"]
         if not rows:
             return ""
         groups: dict[str, list[dict[str, Any]]] = {}
@@ -285,6 +297,5 @@ class _Page:
         return f"![{self.experiment.title}](assets/{path.name})\n\n"
 
 
-def _plain(row: dict[str, Any]) -> str | None:
-    """The method of a row, if nothing else is changed in it."""
-    return None if row["ours"] or row["changes"] else row["method"]
+def _spelled(value: Any) -> str:
+    return " × ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

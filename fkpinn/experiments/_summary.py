@@ -21,15 +21,12 @@ def summarize(experiment: Experiment, results: Path) -> dict[str, Any]:
         results: the folder of records.
 
     Returns:
-        Plain values: `rows` in order, those of the product marked `ours`; how many runs are
-        missing; seconds in all; devices.
+        Plain values: `rows` in order, each with its `part` (`here`, `search` or `ours`); how many
+        runs are missing; seconds in all; devices.
     """
     rows, missing, spent = [], 0, 0.0
     devices: set[str] = set()
-    for cells, seeds, ours in (
-        (experiment.cells, experiment.seeds, False),
-        (experiment.ours, experiment.ours_seeds, True),
-    ):
+    for part, (cells, seeds) in experiment.parts().items():
         for cell in cells:
             records = _records(cell, seeds, results)
             missing += seeds - len(records)
@@ -37,7 +34,7 @@ def summarize(experiment: Experiment, results: Path) -> dict[str, Any]:
                 continue
             spent += sum(r["seconds"]["total"] for r in records)
             devices |= {r["device"] for r in records}
-            rows.append(_row(cell, records) | {"ours": ours})
+            rows.append(_row(cell, records) | {"part": part})
     return {
         "name": experiment.name,
         "rows": rows,

@@ -41,12 +41,10 @@ def verdict(experiment: Experiment, summary: dict[str, Any]) -> str:
 
 
 def _printed(experiment: Experiment, row: dict[str, Any]) -> tuple[str, list[float] | None]:
-    if row["ours"]:
+    if row["part"] != "here":
         return "", None
     if experiment.kind == "table":
         values = experiment.paper.get(row["problem"], {}).get(row["method"], {})
-        if row["changes"]:
-            values = {}
         return f"{METHOD_NAMES[row['method']]} on `{row['problem']}`", values.get(_METRIC)
     value = varied(experiment, row)[0]
     return f"{experiment.vary[0]} = {value:g}", experiment.paper.get(str(value), {}).get(_METRIC)

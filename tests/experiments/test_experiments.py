@@ -26,6 +26,12 @@ label = "tab:two"
 seeds = 2
 problems = ["poisson"]
 methods = ["pinn", "fk-pinn"]
+[own.pinn]
+boundary_weight = 2.0
+[[search]]
+problem = "poisson"
+method = "pinn"
+widths = [4, 4]
 [paper.poisson.pinn]
 l2_rel = [0.322, 0.149]
 [paper.poisson.fk-pinn]
@@ -77,10 +83,11 @@ def test_tables_are_made_from_records(place, monkeypatch, capsys):
     assert made["missing"] == 0
     paths = sorted((place / "results" / "runs" / "paper").glob("*.json"))
     assert [p.stem for p in paths] == [
-        "poisson_fk-pinn_0", "poisson_fk-pinn_1", "poisson_pinn_0", "poisson_pinn_1",
+        "poisson_fk-pinn_0", "poisson_fk-pinn_1", "poisson_pinn_boundary_weight=2.0_0",
+        "poisson_pinn_boundary_weight=2.0_1", "poisson_pinn_widths=4x4_0",
     ]  # fmt: skip
     records = [json.loads(p.read_text()) for p in paths]
-    errors = [r["errors"]["l2_rel"] for r in records[2:]]
+    errors = [r["errors"]["l2_rel"] for r in records[2:4]]
     row = made["summary"]["rows"][0]
     assert row["method"] == "pinn" and row["n"] == 2
     np.testing.assert_allclose(row["l2_rel"], [np.mean(errors), statistics.stdev(errors)])
@@ -88,6 +95,7 @@ def test_tables_are_made_from_records(place, monkeypatch, capsys):
         assert {"device", "versions", "commit", "seconds", "settings", "history"} <= set(record)
     page = (place / "pages" / "two.md").read_text()
     assert f"{np.mean(errors):.3f} ± {statistics.stdev(errors):.3f}" in page
+    assert "PINN, tried with widths 4 × 4 (1 seed)" in page
     assert "| 0.322 ± 0.149 |" in page and "**Verdict.** " in page
     assert "\\toprule" in (place / "pages" / "assets" / "two.tex").read_text()
 
@@ -135,17 +143,18 @@ def test_bookings_may_be_short(place):
     """No training is begun after the time is up; what is missing is said."""
     experiment = read_experiment(place / "configs", "two")
     left = run_missing(experiment.runs(), place / "results", seconds=-1.0)
-    assert left == 4
-    assert summarize(experiment, place / "results")["missing"] == 4
+    assert left == 5
+    assert summarize(experiment, place / "results")["missing"] == 5
     made = reproduce(
         experiment, results=place / "results", pages=place / "pages", from_records=True
     )
-    assert made["missing"] == 4
+    assert made["missing"] == 5
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (("[own.pinn]", "[owns.pinn]"), "Did you mean `own`"),
         (("kind", "kinds"), "Did you mean `kind`"),
         (('"table"', '"tables"'), "`kind` must be one of"),
         (('["poisson"]', '["poison"]'), "`name` must be a problem of the catalogue"),
@@ -173,7 +182,7 @@ def test_configurations_of_the_paper():
     table = read_experiment(ROOT / "configs", "table1")
     assert len(table.cells) == 8 and table.seeds == 5 and len(table.ours) == 4
     runs = set(table.runs())
-    for name, new in (("pdata", 25), ("dt", 15), ("paths", 15), ("preconditioners", 10)):
+    for name, new in (("pdata", 25), ("dt", 15), ("paths", 15), ("preconditioners", 17)):
         own = set(read_experiment(ROOT / "configs", name).runs())
         assert len(own - runs) == new
     settings = table.cells[1].settings
