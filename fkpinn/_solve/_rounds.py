@@ -23,7 +23,8 @@ from ._settings import Settings
 
 _NEIGHBOURS = 8  # measured points whose squared errors tell where the error is large
 _FLOOR = 0.3  # share of new labels that is spread evenly
-_NOISE = 0.25  # of a label over the error, that is aimed at
+_NOISE = 0.05  # of a label over the error, that is aimed at: the network takes over most of it
+_LABEL_SHARE = 0.25  # of the time of a training that labels of a round may take
 _LEAST_GAIN = 1.2  # factor by which a round must lower the error to be tried again
 _FIRST_GAIN = 2.0  # what plain rounds are expected to gain before one was seen
 
@@ -166,7 +167,7 @@ class Rounds:
         spread *= math.sqrt(found.n_paths) / self.size
         spent = found.provenance["seconds"]["run"] / (len(found.points) * found.n_paths)
         wanted = (spread / max(_NOISE * best.typical, 1e-100)) ** 2
-        affordable = 0.5 * self.allowed / max(spent * n, 1e-12)
+        affordable = _LABEL_SHARE * self.allowed / max(spent * n, 1e-12)
         n_paths = int(np.clip(min(wanted, affordable), 64, 1 << 22))
         return n_paths, spread / math.sqrt(n_paths)
 
