@@ -174,9 +174,11 @@ def _coverage(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
 
 def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     keep = lambda name, make: kept(out / "conditioning" / f"{name}.json", make)
+    # trained as in the paper; seeds then differ in numbers only and share what is compiled
+    settings = dataclasses.replace(case.settings(), scaled=False, uncertainty=True)
     record = conditioning(
         case.problem, sizes=case.sizes.sizes, seeds=range(case.sizes.seeds),
-        settings=case.settings(), n_labels=case.sizes.n_labels, keep=keep, progress=case.progress,
+        settings=settings, n_labels=case.sizes.n_labels, keep=keep, progress=case.progress,
     )  # fmt: skip
     title = f"{case.name}: condition number against points"
     return record, draw_conditioning(out / "conditioning.png", title, record)
