@@ -46,7 +46,7 @@ class Fixed(AbstractWeighting):
     def weights(self, names: tuple[str, ...], step: Array) -> dict[str, Scalar]:
         """As given."""
         del step
-        return {name: jnp.asarray(float(self.given.get(name, 1.0))) for name in names}
+        return {name: jnp.asarray(self.given.get(name, 1.0), float) for name in names}
 
     def penalty(self) -> float:
         """Nothing."""
@@ -82,10 +82,9 @@ class Annealed(AbstractWeighting):
         faded = jnp.power(self.rate, jnp.maximum(step - self.hold, 0).astype(float))
         weights = {}
         for name in names:
-            start = float(self.given.get(name, 1.0))
-            least = min(self.floor, start)
-            fades = name in self.fading
-            weights[name] = jnp.maximum(start * faded, least) if fades else jnp.asarray(start)
+            start = jnp.asarray(self.given.get(name, 1.0), float)
+            least = jnp.minimum(self.floor, start)
+            weights[name] = jnp.maximum(start * faded, least) if name in self.fading else start
         return weights
 
     def penalty(self) -> float:

@@ -242,23 +242,37 @@ def next_count(count: int, spent: float) -> int:
 def compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
     """Some steps, and fresh points, as compiled functions of the state.
 
-    Trainings that differ in numbers only share them: seeds, or rounds of one training.
+    Trainings that differ in numbers only share them, weights of terms included: seeds, or rounds of
+    one training.
     """
-    leaves, tree = jax.tree.flatten((optimizer, static))
-    key = tuple(leaves), tree, unravel
+    network, weighting = static
+    weights, tree = jax.tree.flatten(weighting)
+    leaves, whole = jax.tree.flatten((optimizer, network))
+    others = tuple(None if isinstance(w, float) else w for w in weights)
+    key = tuple(leaves), whole, others, tree, unravel
     try:
         hash(key)
     except TypeError:  # a network of one's own with constants that cannot be compared
-        return _compiled.__wrapped__(*key)
-    return _compiled(*key)
+        block, redraw = _compiled.__wrapped__(*key)
+    else:
+        block, redraw = _compiled(*key)
+    numbers = tuple(jnp.asarray(w) for w in weights if isinstance(w, float))
+    return functools.partial(block, numbers), functools.partial(redraw, numbers)
 
 
 @functools.lru_cache(maxsize=16)
-def _compiled(leaves: tuple, tree: Any, unravel: Callable):
-    optimizer, static = jax.tree.unflatten(tree, leaves)
+def _compiled(leaves: tuple, whole: Any, others: tuple, tree: Any, unravel: Callable):
+    optimizer, network = jax.tree.unflatten(whole, leaves)
+
+    def told(numbers: tuple) -> tuple[Any, Any]:
+        given = iter(numbers)
+        weights = [next(given) if other is None else other for other in others]
+        return network, jax.tree.unflatten(tree, weights)
 
     @eqx.filter_jit
-    def block(state: State, count: Int[Array, ""]) -> tuple[State, Report]:
+    def block(numbers: tuple, state: State, count: Int[Array, ""]) -> tuple[State, Report]:
+        static = told(numbers)
+
         def go_on(carry):
             _, taken, report = carry
             return (taken < count) & (report.stopped == 0) & jnp.isfinite(report.loss)
@@ -289,8 +303,8 @@ def _compiled(leaves: tuple, tree: Any, unravel: Callable):
         return whole(arrays), report
 
     @eqx.filter_jit
-    def redraw(state: State, key: PRNGKeyArray) -> Loss:
-        objective = Objective(state.loss, state.step, static, unravel)
+    def redraw(numbers: tuple, state: State, key: PRNGKeyArray) -> Loss:
+        objective = Objective(state.loss, state.step, told(numbers), unravel)
         return state.loss.redrawn(objective.network(state.parameters), key)
 
     return block, redraw

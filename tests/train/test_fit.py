@@ -218,3 +218,35 @@ def test_one_bad_run_does_not_spoil_the_others():
     assert calm.stopped == [] and calm.history[-1]["step"] == 5
     assert "no longer a number" in lost.stopped[0]
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(lost.network))
+
+
+def test_other_weights_share_what_is_compiled():
+    """They come in as numbers; what comes out is as if it had been compiled for them."""
+    module._compiled.cache_clear()
+    run = lambda weight: leaves(
+        fit(
+            *start(), [Phase("down", GradientDescent(1e-3), 5, Fixed({"boundary": weight}))],
+            key=jr.key(0),
+        ).network
+    )  # fmt: skip
+    light, heavy = run(1.0), run(100.0)
+    assert module._compiled.cache_info().misses == 1
+    assert any(not np.array_equal(a, b) for a, b in zip(light, heavy, strict=True))
+    module._compiled.cache_clear()
+    for one, other in zip(heavy, run(100.0), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_weighting_of_ones_own():
+    """Leaves of it that are not numbers stay as they are."""
+
+    class Named(Fixed):
+        name: str = "mine"
+
+        def penalty(self) -> float:
+            assert self.name == "mine"
+            return 0.0
+
+    module._compiled.cache_clear()
+    phase = Phase("down", GradientDescent(1e-3), 2, Named({"boundary": 2.0}))
+    assert np.isfinite(fit(*start(), [phase], key=jr.key(0)).history[-1]["loss"])
