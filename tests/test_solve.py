@@ -210,6 +210,8 @@ def test_a_target_out_of_reach_is_said():
     solution = solve(EXIT, settings=poor, target=1e-9, seed=3)
     assert "target 1e-09 not reached" in solution.stopped[-1]
     assert "Try `preset='best'`" in solution.stopped[-1]
+    # one round shows that the second cannot do it
+    assert "another round like the best so far would end near" in solution.stopped[-1]
 
 
 @pytest.mark.slow

@@ -107,6 +107,8 @@ class Rounds:
         for number in range(1, self.settings.rounds + 1):
             if target is not None and best.ci_high <= target:
                 break
+            if note := self.too_far(best, 1 + self.settings.rounds - number):
+                break
             predicted = {kind: self.predict(kind, best) for kind in ("polish", "refresh")}
             kind = max(predicted, key=lambda k: math.log(predicted[k] or 1e-9) / self.seconds[k])
             if predicted[kind] < _LEAST_GAIN:
@@ -131,6 +133,16 @@ class Rounds:
             if found.typical < best.typical:
                 network, best = tried, found
         return Improved(network, best, self.done, self.history, self.outcome(best, note))
+
+    def too_far(self, best: Certificate, left: int) -> str:
+        """Why the target will not be reached by so many rounds like the best so far, if so."""
+        if self.settings.target is None or not self.gain:
+            return ""
+        end = best.typical / max(1.0, *self.gain.values()) ** left
+        if end <= self.settings.target:
+            return ""
+        more = "another round" if left == 1 else f"{left} more rounds"
+        return f"{more} like the best so far would end near {end:.1e}"
 
     def outcome(self, best: Certificate, note: str) -> list[str]:
         """What was done and how it ended, in words."""
