@@ -53,6 +53,7 @@ def test_each_diagnostic_writes_record_and_figure(what, tmp_path, capsys):
         assert is_picture(tmp_path / "landscape-curved.png")
 
 
+@pytest.mark.slow
 def test_labels_beside_their_theory(tmp_path):
     problem = fk.Problem(fk.Interval(-1, 1), source=1.0, name="interval")
     record = diagnose(problem, "labels", out=tmp_path, sizes=TINY)
@@ -86,6 +87,7 @@ def test_conditioning_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_pat
         conditioning(fk.catalogue("poisson").problem, sizes=(4, 4, 8))
 
 
+@pytest.mark.slow
 def test_a_run_folder_is_looked_at_as_it_is(tmp_path, capsys):
     settings = Settings(
         widths=(6,), n_collocation=40, n_boundary=10, n_paths=20, natural_steps=2,

@@ -55,7 +55,7 @@ def assert_right(problem, exact, n_points, n_paths, bias=0.0, spheres=None, seed
 CATALOGUE = [
     ("poisson", 10, 2000),
     ("poisson-5d", 10, 500),
-    ("laplace-10d", 10, 300),
+    pytest.param("laplace-10d", 10, 300, marks=pytest.mark.slow),
     pytest.param("poisson-50d", 10, 100, marks=pytest.mark.slow),
     ("exit-ball-3d", 10, 2000),
     ("exit-ball-10d", 10, 300),
