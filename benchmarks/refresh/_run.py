@@ -25,7 +25,7 @@ PROBLEMS = ("poisson", "schrodinger", "met", "committor")
 
 
 def run(folder: Path | None = None, preset: str = "quick", seeds: int = 1) -> dict[str, Any]:
-    """Errors before, after a round with corrected labels, and after the same time without.
+    """Errors before, after rounds with corrected labels, and after the same time without.
 
     Args:
         folder: where each run is kept, so that the same call goes on where it was stopped. Runs
@@ -61,8 +61,8 @@ def _one(name: str, preset: str, seed: int, home: Path) -> dict[str, Any]:
     size = solution_size(Labels.load(home / "labels.npz"))
     network = load(home / "solution.fkpinn").network
     # rounds double the number of points; here they have as many as the last steps before
-    preset_of = check_preset(preset)
-    settings = dataclasses.replace(preset_of, polish_times=max(1, preset_of.polish_times // 2))
+    settings = check_preset(preset)
+    settings = dataclasses.replace(settings, polish_times=max(1, settings.polish_times // 2))
     rounds = Rounds(
         problem, settings, size, trained_in, seed, silent, None, None, jr.fold_in(jr.key(seed), 1)
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -40,8 +41,6 @@ class Reproduce:
 
     def run(self) -> None:
         """Run, draw, print."""
-        import time
-
         with stdout_reserved(self.json):
             from fkpinn.cli._progress import terminal_progress
             from fkpinn.experiments import known_experiments, read_experiment, reproduce

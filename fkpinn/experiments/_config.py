@@ -3,10 +3,12 @@
 import dataclasses
 import itertools
 import tomllib
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from .._solve import PRESETS, Settings, check_method, close_matches, settings_from
+from ..diagnostics import Sizes
 from ..problem import catalogue
 
 _KINDS = ("table", "sweep", "conditioning", "landscape", "losses", "solutions")
@@ -132,9 +134,9 @@ def read_experiment(configs: Path, name: str, seeds: int | None = None) -> Exper
         config = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"`{path}` is not a TOML file: {error}.") from error
+    _known(path, "key", [*config, *config.get("ours", {})], _KEYS)
+    _known(path, "size", config.get("sizes", {}), [f.name for f in dataclasses.fields(Sizes)])
     for key, value in config.items():
-        if key not in _KEYS:
-            raise ValueError(f"`{path}`: there is no key `{key}`.{close_matches(key, _KEYS)}")
         if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
             raise ValueError(f"`{path}`: `{key}` must be a {_KEYS[key].__name__}; got {value!r}.")
     if config.get("kind") not in _KINDS:
@@ -150,7 +152,7 @@ def read_experiment(configs: Path, name: str, seeds: int | None = None) -> Exper
         label=config.get("label", ""),
         cells=_cells(path, config),
         seeds=count,
-        search=_search(config),
+        search=_search(path, config),
         ours=_cells(path, config | {"vary": {}, "own": {}} | ours) if ours else (),
         ours_seeds=ours.get("seeds", count),
         paper=config.get("paper", {}),
@@ -183,13 +185,22 @@ def _cells(path: Path, config: dict[str, Any]) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys(cells))
 
 
-def _search(config: dict[str, Any]) -> tuple[Cell, ...]:
+def _search(path: Path, config: dict[str, Any]) -> tuple[Cell, ...]:
     cells = []
     for given in config.get("search", []):
         tried = dict(given)
-        problem, method = tried.pop("problem"), tried.pop("method")
+        try:
+            problem, method = tried.pop("problem"), tried.pop("method")
+        except KeyError as error:
+            raise ValueError(f"`{path}`: a `search` must name its {error}; got {given}.") from None
         cells.append(Cell.of(problem, method, config.get("preset", "paper"), tried))
     return tuple(cells)
+
+
+def _known(path: Path, what: str, given: Iterable[str], known: Collection[str]) -> None:
+    for word in given:
+        if word not in known:
+            raise ValueError(f"`{path}`: there is no {what} `{word}`.{close_matches(word, known)}")
 
 
 def _frozen(value: Any) -> Any:

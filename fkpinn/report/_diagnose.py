@@ -13,6 +13,8 @@ _TERMS = {"residual": "#009E73", "boundary": "#E69F00", "terminal": "#CC79A7", "
 METHOD_NAMES = {
     "pinn": "PINN",
     "fk-pinn": "FK-PINN",
+    "fk-pinn-adam": "FK-PINN, first order",
+    "fk-pinn-nncg": "FK-PINN + NNCG",
     "pinn-nncg": "PINN + NNCG",
     "pinn-engd": "PINN, ENGD",
 }
