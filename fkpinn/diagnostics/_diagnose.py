@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import jax.random as jr
 import numpy as np
 
 from .._progress import AbstractProgress, SilentProgress
-from .._records import installed_versions, kept, plain, write_json
+from .._records import installed_versions, kept, plain, source_commit, write_json
 from .._solve import Settings, load, run_problem, train_network
 from ..labels import Labels, estimate_labels, step_size
 from ..problem import Problem, catalogue
@@ -197,9 +198,11 @@ def _landscape(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
             }
             for kind, plane in planes.items():
                 far = reach if kind == "random" else 0.1 * reach
+                began = time.perf_counter()
                 found = landscape(curvature, plane, reach=far, n=n, kind=kind)
                 record.setdefault(kind, {})[method] = found.to_dict() | {
-                    "roughness": found.roughness
+                    "roughness": found.roughness,
+                    "seconds": time.perf_counter() - began,
                 }
     names = {"random": "random directions", "curved": "the most curved directions"}
     for kind, found in record.items():
@@ -317,7 +320,9 @@ def diagnose(
         name = target if isinstance(target, str) else problem.name
         case = _Case(name, problem, sizes, seed, progress)
     out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
     found, picture = WHAT[what](case, out)
+    seconds = time.perf_counter() - began
     progress.finish()
     record = {
         "what": what,
@@ -326,6 +331,8 @@ def diagnose(
         "sizes": dataclasses.asdict(sizes),
         "device": jax.devices()[0].device_kind,
         "versions": installed_versions(),
+        "commit": source_commit(),
+        "seconds": seconds,
         **found,
     }
     write_json(out / f"{what}.json", plain(record))
