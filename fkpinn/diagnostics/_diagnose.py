@@ -35,6 +35,7 @@ from ._label_theory import fit_subexponential, payoffs, step_bias, tails, trunca
 from ._landscape import landscape, random_directions, top_directions
 from ._spectrum import decay_exponent, gauss_newton_spectrum, hessian_spectrum
 
+_RISE = 10.0  # times the loss, at the edge of the plane of largest curvature
 _FEW = 6  # points of each kind whose tangent kernel still has full rank in double precision
 
 
@@ -186,24 +187,30 @@ def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
 
 
 def _landscape(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
-    record: dict[str, Any] = {}
-    reach, n = case.sizes.reach, case.sizes.grid
-    for method in ("pinn", "fk-pinn"):
-        curvature = case.curvature(method)
-        with jax.enable_x64(True):
+    record: dict[str, Any] = {"random": {}, "curved": {}}
+    with jax.enable_x64(True):
+        curvatures = {method: case.curvature(method) for method in ("pinn", "fk-pinn")}
+        planes, far = {}, {"random": case.sizes.reach, "curved": 0.0}
+        for method, curvature in curvatures.items():
             network = curvature.objective.network(curvature.parameters)
-            planes = {
+            curved = top_directions(curvature, key=case.other_key)
+            planes[method] = {
                 "random": random_directions(network, key=case.other_key),
-                "curved": top_directions(curvature, key=case.other_key),
+                "curved": curved,
             }
-            for kind, plane in planes.items():
-                far = reach if kind == "random" else 0.1 * reach
+            # as far as the steepest parabola rises by so many times the loss; one scale for both
+            steep = float(curved[0] @ curvature.hessian_product(curved[0]))
+            rise = math.sqrt(2 * _RISE * curvature.value() / max(steep, 1e-300))
+            far["curved"] = max(far["curved"], min(rise, case.sizes.reach))
+        for kind, found in record.items():
+            for method, curvature in curvatures.items():
                 began = time.perf_counter()
-                found = landscape(curvature, plane, reach=far, n=n, kind=kind)
-                record.setdefault(kind, {})[method] = found.to_dict() | {
-                    "roughness": found.roughness,
-                    "seconds": time.perf_counter() - began,
-                }
+                seen = landscape(
+                    curvature, planes[method][kind],
+                    reach=far[kind], n=case.sizes.grid, kind=kind,
+                )  # fmt: skip
+                seconds = time.perf_counter() - began
+                found[method] = seen.to_dict() | {"roughness": seen.roughness, "seconds": seconds}
     names = {"random": "random directions", "curved": "the most curved directions"}
     for kind, found in record.items():
         title = f"{case.name}: loss along {names[kind]}"

@@ -272,6 +272,8 @@ class _Page:
                 rough = {m: found["roughness"] for m, found in record[kind].items()}
                 said = ", ".join(f"{METHOD_NAMES[m]} {value:.2f}" for m, value in rough.items())
                 text += f"## `{problem}`, {words}\n\n{self._image(path)}Roughness: {said}.\n\n"
+        if text:
+            text += "Roughness is the share of second differences of the log loss below zero.\n"
         return text
 
     def _diagnosed(self) -> list[tuple[str, dict[str, Any]]]:
@@ -281,6 +283,7 @@ class _Page:
             if path.is_file():
                 found.append((problem, json.loads(path.read_text(encoding="utf-8"))))
                 self.summary["devices"] = sorted({*self.summary["devices"], found[-1][1]["device"]})
+                self.summary["seconds"] += found[-1][1]["seconds"]
             else:
                 self.summary["missing"] += 1
         return found

@@ -1,6 +1,7 @@
 """How the terms of a loss are weighed against each other."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,7 +11,12 @@ from .._types import Scalar
 
 
 class AbstractWeighting(eqx.Module):
-    """Weights of named terms; arrays in it are trained along with the network."""
+    """Weights of named terms; arrays in it are trained along with the network.
+
+    `changing` says whether they depend on the step.
+    """
+
+    changing: ClassVar[bool] = True
 
     @abc.abstractmethod
     def weights(self, names: tuple[str, ...], step: Array) -> dict[str, Scalar]:
@@ -37,6 +43,8 @@ class Fixed(AbstractWeighting):
     Args:
         given: weights by name.
     """
+
+    changing: ClassVar[bool] = False
 
     given: dict[str, float] = eqx.field(default_factory=dict)
 
@@ -101,6 +109,8 @@ class Uncertainty(AbstractWeighting):
         names: names of the terms.
         limit: log-variances stay within $[-limit, limit]$.
     """
+
+    changing: ClassVar[bool] = False
 
     log_variances: dict[str, Float[Array, ""]]
     limit: float = eqx.field(static=True)

@@ -84,31 +84,44 @@ def draw_coverage(path: Path, title: str, record: dict[str, Any]) -> Path:
 
 
 def draw_conditioning(path: Path, title: str, record: dict[str, Any]) -> Path:
-    """Condition numbers against the number of points, every training a dot.
+    """Condition numbers, and eigenvalues that are not small, against the number of points.
 
     Args:
         path: where the picture goes.
         title: a line above it.
         record: of `conditioning`.
     """
-    figure, (plot,) = new_figure(1)
+    figure, (plot, count) = new_figure(2)
+    records = record["records"]
+    n = np.asarray(sorted({r["n"] for r in records}), float)
+    shares = list(records[0]["above"])
     for method, color in COLORS.items():
-        own = [r for r in record["records"] if r["method"] == method]
+        own = [r for r in records if r["method"] == method]
         growth = record["growth"][method]
-        n = np.asarray([r["n"] for r in own], float)
-        condition = np.asarray([r["condition"] for r in own])
-        plot.loglog(n, condition, "o", color=color, markersize=4, alpha=0.6)
-        x = np.unique(n)
+        x, condition = (np.asarray([r[key] for r in own], float) for key in ("n", "condition"))
+        plot.loglog(x, condition, "o", color=color, markersize=4, alpha=0.6)
         line = np.exp(
-            np.mean(np.log(condition)) + growth["exponent"] * (np.log(x) - np.mean(np.log(n)))
+            np.mean(np.log(condition)) + growth["exponent"] * (np.log(n) - np.mean(np.log(x)))
         )
         half = 0.5 * (growth["ci_high"] - growth["ci_low"])
         label = f"{METHOD_NAMES[method]}: $n^{{{growth['exponent']:.2f} \\pm {half:.2f}}}$"
-        plot.loglog(x, line, color=color, label=label)
-    plot.set_xlabel("residual points $n$")
+        plot.loglog(n, line, color=color, label=label)
+        for share, marker in zip(shares, "osD^", strict=False):
+            seen = [np.median([r["above"][share] for r in own if r["n"] == k]) for k in n]
+            name = f"above {share}" if method == "pinn" else None
+            count.loglog(n, seen, marker=marker, markersize=4, color=color, linewidth=1, label=name)
+    sizes = [max(r["rows"], r["parameters"]) for r in records]
+    limit = (max(sizes) * np.finfo(np.float64).eps) ** -2
+    plot.axhline(limit, color="0.4", linestyle="--", label="largest that rounding can tell")
+    low = min(r["condition"] for r in records)
+    plot.set_ylim(min(low, 1e-4 * limit) / 3, 30 * limit)
     plot.set_ylabel("condition number of $J^\\top J$")
-    plot.grid(alpha=0.3)
-    plot.legend(frameon=False)
+    count.loglog(n, n, color="0.4", linestyle=":", label="residual points")
+    count.set_ylabel("eigenvalues above a share of the largest")
+    for axes in (plot, count):
+        axes.set_xlabel("residual points $n$")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize="small")
     figure.suptitle(title)
     return save_figure(figure, path)
 

@@ -176,7 +176,8 @@ class _Run:
         while step < phase.steps:
             if phase.redraw and step and step % phase.redraw == 0:
                 fresh = jr.fold_in(jr.fold_in(self.key, index), step)
-                state = state._replace(loss=redraw(state, fresh))
+                memory = optimizer.redrawn(state.memory)
+                state = state._replace(loss=redraw(state, fresh), memory=memory)
             upto = next_stop(phase, step, count)
             begin = time.perf_counter()
             state, report = block(state, jnp.asarray(upto - step, jnp.int32))

@@ -103,7 +103,8 @@ class _Runs:
         while step < phase.steps and alive.any():
             if phase.redraw and step and step % phase.redraw == 0:
                 fresh = jax.vmap(lambda k, s=step: jr.fold_in(jr.fold_in(k, index), s))(self.keys)
-                state = state._replace(loss=redraw(state, fresh))
+                memory = optimizer.redrawn(state.memory)
+                state = state._replace(loss=redraw(state, fresh), memory=memory)
             upto = next_stop(phase, step, count)
             clock = time.perf_counter()
             state, report = block(state, jnp.asarray(upto - step, jnp.int32))

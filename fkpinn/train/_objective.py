@@ -27,6 +27,11 @@ class Objective(eqx.Module):
     static: Any
     unravel: Callable[[Array], Any] = eqx.field(static=True)
 
+    @property
+    def changing(self) -> bool:
+        """Whether it is another function at the next step."""
+        return self.static[1].changing
+
     def network(self, parameters: Parameters) -> Any:
         """The network with these parameters."""
         return self._rebuilt(parameters)[0]
@@ -118,3 +123,7 @@ class AbstractOptimizer(eqx.Module):
         self, objective: Objective, parameters: Parameters, state: Any
     ) -> tuple[Parameters, Any, Report]:
         """One step; under jit."""
+
+    def redrawn(self, state: Any) -> Any:
+        """The state once the objective has other points."""
+        return state

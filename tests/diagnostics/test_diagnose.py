@@ -105,13 +105,19 @@ def test_a_run_folder_is_looked_at_as_it_is(tmp_path, capsys):
 
 
 def test_words_for_what_was_measured():
-    of = lambda low, middle, high: {
+    of = lambda low, middle, high, lost=0: {
         "exponent": middle, "ci_low": low, "ci_high": high, "median_condition": {"10": 8.0},
+        "cases": 18, "at_limit": lost, "decay_exponent": 4.0,
+        "above": {"1e-03": 9.0, "1e-12": 70.0},
     }  # fmt: skip
     said = verdict({"pinn": of(0.5, 1.0, 1.5), "fk-pinn": of(-0.1, 0.0, 0.1)})
     assert "thm:rathore is seen" in said and "thm:cond-number-bound is not contradicted" in said
     said = verdict({"pinn": of(-0.5, 0.0, 0.5), "fk-pinn": of(0.1, 0.2, 0.3)})
     assert "thm:rathore is not seen" in said and "thm:cond-number-bound is not seen" in said
+    # a clear slope of numbers that rounding has made is no growth
+    said = verdict({"pinn": of(0.5, 1.0, 1.5, lost=18), "fk-pinn": of(-0.1, 0.0, 0.1, lost=10)})
+    assert said.startswith("Neither thm:rathore nor thm:cond-number-bound can be seen")
+    assert "28 of 36" in said and "70 eigenvalues are above 1e-12" in said
 
 
 def test_bad_targets_are_named(tmp_path, capsys):

@@ -18,6 +18,7 @@ from fkpinn.train import (
     Phase,
     fit,
 )
+from fkpinn.train._lbfgs import Memory, Point, direction, remember, search
 from fkpinn.train._nystrom_newton import nystrom
 from fkpinn.train._objective import Objective, split
 
@@ -72,6 +73,72 @@ def test_lbfgs_reaches_the_minimum_and_says_why_it_stops():
     np.testing.assert_allclose(run.network.slopes, slopes, rtol=1e-4)
     (why,) = run.stopped
     assert "test stopped after" in why and ("gradient vanishes" in why or "line search" in why)
+
+
+def two_loops(memory, slope):
+    """The inverse Hessian times a vector, one pair after the other."""
+    pairs = [(s, y) for s, y in zip(memory.steps, memory.changes, strict=True) if np.any(s)]
+    found, shares = np.array(slope), []
+    for s, y in reversed(pairs):
+        shares.append(s @ found / (s @ y))
+        found = found - shares[-1] * y
+    s, y = pairs[-1]
+    found = found * (s @ y) / (y @ y)
+    for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        found = found + s * (share - y @ found / (s @ y))
+    return found
+
+
+@pytest.mark.parametrize("seen", [1, 3, 5, 12])
+def test_lbfgs_directions_are_those_of_two_loops(seen):
+    # of a convex parabola, so that every pair is kept; five at most
+    p, known = 9, jnp.asarray(True)
+    curve = jr.normal(jr.key(0), (p, p))
+    zeros = jnp.zeros((5, p)), jnp.zeros((5, p)), jnp.zeros((5, 5)), jnp.zeros((5, 5))
+    memory = Memory(*zeros)
+    for key in jr.split(jr.key(1), seen):
+        step = jr.normal(key, (p,))
+        memory = remember(memory, step, curve.T @ (curve @ step) + step, known)
+    slope = jr.normal(jr.key(2), (p,))
+    expected = -two_loops(jax.tree.map(np.asarray, memory), np.asarray(slope))
+    np.testing.assert_allclose(direction(memory, slope), expected, rtol=1e-9)
+    # a pair that curves downwards, or is not finite, is left out
+    for change in (-step, step * jnp.nan):
+        kept = remember(memory, step, change, known)
+        np.testing.assert_array_equal(kept.steps, memory.steps)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_line_searches_meet_wolfes_conditions(scale):
+    bumpy = lambda x: jnp.sum((scale * x - 1) ** 2) + 0.3 * jnp.sum(jnp.sin(5 * scale * x))
+
+    def evaluate(x):
+        loss, slope = jax.value_and_grad(bumpy)(x)
+        return Point(loss, {"all": loss}, slope)
+
+    here = evaluate(jnp.zeros(3))
+    towards = -here.slope
+    length, found = search(evaluate, jnp.zeros(3), towards, here, 25)
+    rise = float(here.slope @ towards)
+    assert float(found.loss) <= float(here.loss) + 1e-4 * float(length) * rise
+    assert float(found.slope @ towards) >= 0.9 * rise
+    np.testing.assert_allclose(found.loss, bumpy(length * towards), rtol=1e-12)
+
+
+def test_lbfgs_knows_that_points_are_fresh():
+    opt = LBFGS()
+    state = opt.init(*objective_of_labels())
+    _, state, report = opt.step(*objective_of_labels(), state)
+    assert np.isfinite(report.loss) and np.isfinite(state.here.loss)
+    assert np.isinf(opt.redrawn(state).here.loss)
+    again, _, _ = opt.step(*objective_of_labels(), opt.redrawn(state))
+    np.testing.assert_array_equal(again, objective_of_labels()[1])  # looks, and stays
+
+
+def objective_of_labels():
+    parameters, static, unravel = split(Line(jnp.zeros(3)), Fixed())
+    loss = Loss({"labels": LabelTerm.of(data())})
+    return Objective(loss, jnp.zeros((), jnp.int32), static, unravel), parameters
 
 
 def test_gradient_descent_is_its_recursion():
