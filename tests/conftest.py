@@ -5,8 +5,14 @@ from pathlib import Path
 # Two xdist workers on two cores: one thread each, or they fight. Read when jax starts.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("NPROC", "1")
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Most of the time of these tests is compiling; the first three halve it.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
+    "--xla_backend_optimization_level=1"
+    + (" --xla_cpu_multi_thread_eigen=false" if "PYTEST_XDIST_WORKER" in os.environ else ""),
+)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
 # Tests compile the same small functions again and again, in two processes: share the results.

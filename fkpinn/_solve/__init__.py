@@ -1,5 +1,8 @@
 """From a problem to a solution: settings, labels, training, run folders."""
 
+from ._folder import compare_runs as compare_runs
+from ._folder import list_runs as list_runs
+from ._folder import report_run as report_run
 from ._phases import make_labels as make_labels
 from ._phases import train_network as train_network
 from ._phases import train_networks as train_networks

@@ -21,9 +21,10 @@ from ..evaluate import Certificate, compare, rehearse, value_and_gradient
 from ..labels import Labels
 from ..problem import Problem, catalogue
 from ..reference import AbstractReference, catalogue_reference, find_reference
-from ..report import draw_corrections, draw_curves, draw_slice, write_page
+from ..report import draw_corrections, draw_curves, draw_slice, write_report
 from ..sampling import sample_interior
 from ..train import Fit
+from ._folder import about_problem, changed_settings, save_corrections, save_fields
 from ._phases import make_labels, make_network, output_size, solution_size, train_network
 from ._presets import check_method, check_preset
 from ._rounds import Improved, improve
@@ -164,7 +165,9 @@ def run(
     about = None if certificate is None else certificate.to_dict()
     solution = Solution(wanted, trained.network, trained.history, trained.stopped, name, about)
     solution.save(out / "solution.fkpinn")
-    figures = _draw(out, wanted, name, trained, truth, found, labels)
+    axes, values, exact = slice_through(wanted, trained.network, truth)
+    save_fields(out, wanted, trained.network, axes, values, exact, labels, certificate)
+    figures = _draw(out, wanted, name, trained, axes, values, exact, found, labels)
     if certificate is not None:
         figures.append(_draw_certificate(out, solution, certificate))
     result = {
@@ -189,8 +192,12 @@ def run(
         "out": str(out),
         "figures": [str(path) for path in figures],
         "report": str(out / "report.html"),
+        "source": config["problem"],
+        "catalogued": isinstance(problem, str),
+        "changed": changed_settings(settings, _for_method(check_preset(preset), method)),
+        "about": about_problem(wanted),
     }
-    write_page(out / "report.html", result, figures)
+    write_report(out, result)
     write_json(out / "result.json", result)
     progress.finish()
     return result
@@ -229,7 +236,8 @@ def certify_run(
         figures = [out / "figures" / Path(f).name for f in result["figures"]]
         figures += [] if picture in figures else [picture]
         result |= {"certificate": record, "figures": [str(f) for f in figures]}
-        write_page(out / "report.html", result, [f for f in figures if f.is_file()])
+        save_corrections(out, solution.problem, certificate)
+        write_report(out, result)
         write_json(stored, result)
     return record
 
@@ -385,11 +393,12 @@ def _draw(
     problem: Problem,
     name: str,
     trained: Fit,
-    truth: AbstractReference | None,
+    axes: list[np.ndarray],
+    values: np.ndarray,
+    exact: np.ndarray | None,
     found: Errors | None,
     labels: Labels | None,
 ) -> list[Path]:
-    axes, values, exact = slice_through(problem, trained.network, truth)
     folder = out / "figures"
     folder.mkdir(exist_ok=True)
     title = name if found is None else f"{name}: relative L2 error {found.l2_rel:.2e}"

@@ -125,10 +125,10 @@ def settings_from(values: dict[str, Any], base: Settings | None = None) -> Setti
 
 def write_config(path: Path, config: dict[str, Any]) -> None:
     """A TOML file of plain values, with one table of settings."""
-    lines = [f"{key} = {_toml(value)}" for key, value in config.items() if key != "settings"]
+    lines = [f"{key} = {toml(value)}" for key, value in config.items() if key != "settings"]
     settings = config["settings"]
     lines += ["", "[settings]"]
-    lines += [f"{key} = {_toml(value)}" for key, value in settings.items() if value is not None]
+    lines += [f"{key} = {toml(value)}" for key, value in settings.items() if value is not None]
     write_bytes(path, ("\n".join(lines) + "\n").encode())
 
 
@@ -152,7 +152,8 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
+    """A plain value as TOML spells it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -160,7 +161,7 @@ def _toml(value: Any) -> str:
 
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(map(toml, value)) + "]"
     return repr(value)
 
 

@@ -8,12 +8,16 @@ import tyro
 
 from fkpinn.cli._bench import Bench
 from fkpinn.cli._certify import Certify
+from fkpinn.cli._compare import Compare
 from fkpinn.cli._diagnose import Diagnose
 from fkpinn.cli._labels import LabelsCommand
+from fkpinn.cli._new import New
 from fkpinn.cli._plan import PlanCommand
 from fkpinn.cli._problems import Problems
 from fkpinn.cli._reference import Reference
+from fkpinn.cli._report import Report
 from fkpinn.cli._reproduce import Reproduce
+from fkpinn.cli._runs import Runs
 from fkpinn.cli._solve import Solve
 
 _DESCRIPTION = """\
@@ -25,10 +29,14 @@ Start with `fkpinn problems`, then `fkpinn solve met --preset quick --out runs/d
 
 _COMMANDS = {
     "problems": Problems,
+    "new": New,
     "labels": LabelsCommand,
     "plan": PlanCommand,
     "solve": Solve,
     "certify": Certify,
+    "report": Report,
+    "runs": Runs,
+    "compare": Compare,
     "diagnose": Diagnose,
     "reference": Reference,
     "reproduce": Reproduce,

@@ -28,6 +28,16 @@ def print_result(result: dict[str, Any]) -> None:
     Console().print(table)
 
 
+def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Print rows below their headings."""
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
 def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     errors = result.get("errors")
     rows = (

@@ -1,6 +1,7 @@
 """`fkpinn solve`: one problem, one run folder."""
 
 import dataclasses
+import sys
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -54,6 +55,11 @@ class Solve:
             progress = terminal_progress()
             try:
                 result = self._result(progress)
+            except KeyboardInterrupt:
+                progress.finish()
+                folder = self.resume or self.out or self._default_out()
+                print(f"Go on with: fkpinn solve --resume {folder}", file=sys.stderr)
+                raise
             finally:
                 progress.finish()
         if self.json:

@@ -10,6 +10,7 @@ from ._catalogue import double_well as double_well
 from ._catalogue import muller_brown as muller_brown
 from ._catalogue import muller_brown_committor as muller_brown_committor
 from ._coefficient import Coefficient as Coefficient
+from ._describe import describe as describe
 from ._manufactured import as_field as as_field
 from ._manufactured import manufactured as manufactured
 from ._operator import boundary_residual as boundary_residual

@@ -1,28 +1,130 @@
-"""One self-contained page a run."""
+"""One self-contained page a run, or for several: everything in one file, nothing fetched."""
 
 import base64
+import json
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .._records import write_bytes
+import numpy as np
+
+from .._files import unpack
+from .._records import plain, write_bytes
+from ._equation import equations
+
+_MOST = 1500  # points of a curve
+_SKIPPED = ("step", "phase", "seconds")  # of a history: not curves
 
 
-def write_page(path: Path, result: dict[str, Any], figures: list[Path]) -> Path:
-    """Write the report of a run, pictures included, as one HTML file.
+def write_report(folder: Path, result: dict[str, Any]) -> Path:
+    """Write the report of a run from what its folder holds.
+
+    Args:
+        folder: the run folder; `fields.npz` is read, and `metrics.jsonl` if it is there.
+        result: the record of the run.
+    """
+    folder = Path(folder)
+    data = run_data(folder, result)
+    context = {"result": plain(result), "equations": equations(result["about"])}
+    return _write(folder / "report.html", "page.html", [data], context)
+
+
+def write_comparison(path: Path, runs: Sequence[tuple[Path, dict[str, Any]]]) -> Path:
+    """Write one page for several runs.
 
     Args:
         path: where it goes.
-        result: the record of the run.
-        figures: pictures, in order; file names become headings.
+        runs: folders and records.
     """
-    from jinja2 import Environment, StrictUndefined
+    data = [run_data(folder, result) for folder, result in runs]
+    rows = [plain(result) | {"folder": Path(folder).name} for folder, result in runs]
+    keys = dict.fromkeys(key for row in rows for key in row["settings"])
+    values = {key: [str(row["settings"].get(key, "–")) for row in rows] for key in keys}
+    differ = {key: own for key, own in values.items() if len(set(own)) > 1}
+    return _write(path, "compare.html", data, {"rows": rows, "differ": differ})
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    template = environment.from_string((files("fkpinn.report") / "page.html").read_text("utf-8"))
-    pictures = [
-        (figure.stem.capitalize(), base64.b64encode(figure.read_bytes()).decode())
-        for figure in figures
-    ]
-    write_bytes(path, template.render(result=result, figures=pictures).encode())
+
+def run_data(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """What the widgets of a page draw: fields, labels, curves, corrections."""
+    fields = _fields(folder / "fields.npz")
+    shape = [len(fields[f"axis_{k}"]) for k in range(2) if f"axis_{k}" in fields]
+    layers = {"network": fields["values"]}
+    if "exact" in fields:
+        layers["reference"] = fields["exact"]
+        layers["difference"] = fields["values"] - fields["exact"]
+    data: dict[str, Any] = {
+        "name": Path(folder).name,
+        "shape": shape,
+        "flat": result["about"]["dim"] == 2,
+        "axes": [_packed(fields[f"axis_{k}"]) for k in range(len(shape))],
+        "layers": {name: _packed(field.ravel()) for name, field in layers.items()},
+        "curves": _curves(folder / "metrics.jsonl", result),
+    }
+    if "label_value" in fields:
+        order = np.argsort(fields["label_value"])
+        data["labels"] = {
+            key: _packed(fields[f"label_{key}"][order].ravel())
+            for key in ("points", "value", "stderr", "network")
+        }
+    if "found_value" in fields:
+        data["found"] = {
+            key: _packed(fields[f"found_{key}"].ravel())
+            for key in ("points", "value", "low", "high")
+        }
+    return data
+
+
+def _fields(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise ValueError(f"`{path.parent}` has no `{path.name}`: its run has not ended.")
+    required = unpack(path, ["axis_0", "values"], "file of fields")
+    with np.load(path, allow_pickle=False) as file:
+        others = [name for name in file.files if name not in required]
+    return required | unpack(path, others, "file of fields")
+
+
+def _curves(path: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """Every number of the history, thinned, with the phases it belongs to."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    history = [json.loads(line) for line in lines] or result.get("history", [])
+    every = max(1, len(history) // _MOST)
+    history = history[::every] + ([history[-1]] if every > 1 else [])
+    names = list(dict.fromkeys(key for record in history for key in record))
+    number = lambda value: value if isinstance(value, (int, float)) else None
+    return {
+        "step": [record["step"] for record in history],
+        "seconds": [number(record.get("seconds")) for record in history],
+        "phase": [record.get("phase", "") for record in history],
+        "series": {
+            name: [plain(number(record.get(name))) for record in history]
+            for name in names
+            if name not in _SKIPPED
+        },
+    }
+
+
+def _packed(array: np.ndarray) -> str:
+    """Single precision, little-endian, as text."""
+    return base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
+
+
+def _write(path: Path, template: str, data: list[dict[str, Any]], context: dict[str, Any]) -> Path:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
+    read = lambda name: (files("fkpinn.report") / name).read_text("utf-8")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(read)
+    )
+    # `<` cannot end the script element that holds the numbers
+    text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+    content = environment.get_template(template).render(
+        **context,
+        data=Markup(text),
+        style=Markup(read("report.css")),
+        script=Markup(read("report.js")),
+        mathml=Markup,
+    )
+    write_bytes(path, content.encode())
     return path

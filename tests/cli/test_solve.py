@@ -110,3 +110,14 @@ def test_no_reference_is_said(calls, capsys, monkeypatch):
     monkeypatch.setitem(RESULT, "certificate", None)
     assert main(["solve", "met"]) == 0
     assert "no reference solution to compare with" in capsys.readouterr().out
+
+
+def test_interrupted_runs_say_how_to_go_on(monkeypatch, capsys):
+    def run(problem, **arguments):
+        raise KeyboardInterrupt
+
+    module = ModuleType("fkpinn._solve")
+    module.run = run
+    monkeypatch.setitem(sys.modules, "fkpinn._solve", module)
+    assert main(["solve", "met", "--out", "runs/x"]) == 130
+    assert "fkpinn solve --resume runs/x" in capsys.readouterr().err

@@ -1,0 +1,155 @@
+"""What a run folder holds, apart from the run itself: fields for its report, and its result."""
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._files import pack, unpack
+from .._records import write_bytes
+from ..evaluate import Certificate
+from ..labels import Labels
+from ..problem import Problem, describe
+from ..report import write_comparison, write_report
+from ._settings import Settings, toml
+
+_FIELDS = "fields.npz"
+
+
+def about_problem(problem: Problem) -> dict[str, Any]:
+    """The problem in numbers and words, and a point well inside its bounds."""
+    lower, upper = problem.bounds()
+    return describe(problem) | {"middle": (0.5 * (lower + upper)).tolist()}
+
+
+def save_fields(
+    folder: Path,
+    problem: Problem,
+    network: Any,
+    axes: list[np.ndarray],
+    values: np.ndarray,
+    exact: np.ndarray | None,
+    labels: Labels | None,
+    certificate: Certificate | None,
+) -> None:
+    """Keep what the report draws: a slice of the solution, labels, corrections by paths."""
+    arrays = {f"axis_{k}": axis for k, axis in enumerate(axes)} | {"values": values}
+    if exact is not None:
+        arrays["exact"] = exact
+    if labels is not None:
+        with jax.enable_x64(True):
+            at = jnp.asarray(np.asarray(labels.points, np.float64))
+            arrays["label_network"] = np.asarray(jax.jit(jax.vmap(lambda z: network(z)))(at))
+        for key in ("points", "value", "stderr"):
+            arrays[f"label_{key}"] = np.asarray(getattr(labels, key))
+    if certificate is not None:
+        arrays |= _found(problem, certificate)
+    small = {key: np.asarray(array, np.float32) for key, array in arrays.items()}
+    write_bytes(folder / _FIELDS, pack(small))
+
+
+def save_corrections(folder: Path, problem: Problem, certificate: Certificate) -> None:
+    """Put the corrections of a new certificate in place of the old ones."""
+    path = folder / _FIELDS
+    with np.load(path, allow_pickle=False) as file:
+        names = [name for name in file.files if not name.startswith("found_")]
+    kept = unpack(path, names, "file of fields")
+    new = {key: np.asarray(a, np.float32) for key, a in _found(problem, certificate).items()}
+    write_bytes(path, pack(kept | new))
+
+
+def _found(problem: Problem, certificate: Certificate) -> dict[str, np.ndarray]:
+    found = certificate.corrections
+    low, high = found.interval(certificate.level)
+    points = np.asarray(found.points)[:, problem.n_coords - problem.dim :]
+    return {
+        "found_points": points,
+        "found_value": np.asarray(found.value),
+        "found_low": np.asarray(low),
+        "found_high": np.asarray(high),
+    }
+
+
+def changed_settings(settings: Settings, base: Settings) -> list[str]:
+    """Words for `--set` that make the one of the other."""
+    given, usual = dataclasses.asdict(settings), dataclasses.asdict(base)
+    return [
+        shlex.quote(f"{key}={toml(value)}")
+        for key, value in given.items()
+        if value != usual[key] and value is not None
+    ]
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result of a finished run, or an error that says what is wrong.
+
+    Args:
+        folder: the run folder.
+    """
+    path = Path(folder) / "result.json"
+    if not (Path(folder) / "config.toml").is_file():
+        raise ValueError(f"`{folder}` is not a run folder: it has no `config.toml`.")
+    if not path.is_file():
+        raise ValueError(
+            f"`{folder}` has no result yet: its run has not ended. Try `fkpinn solve --resume "
+            f"{folder}`."
+        )
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"`{path}` is damaged: {error}.") from error
+    wanted = {"problem", "method", "preset", "seed", "seconds", "settings", "about"}
+    missing = wanted - set(result) if isinstance(result, dict) else wanted
+    if missing:
+        raise ValueError(f"`{path}` is damaged or of another version: it has no {sorted(missing)}.")
+    return result
+
+
+def report_run(folder: Path) -> Path:
+    """Write `report.html` of a finished run anew.
+
+    Args:
+        folder: the run folder.
+    """
+    return write_report(Path(folder), read_result(folder))
+
+
+def compare_runs(folders: list[Path], path: Path) -> list[dict[str, Any]]:
+    """Write one page for several finished runs, and return their results.
+
+    Args:
+        folders: run folders, two or more.
+        path: where the page goes.
+    """
+    if len(folders) < 2:
+        raise ValueError(f"`folders` must be two or more run folders; got {len(folders)}.")
+    results = [read_result(folder) for folder in folders]
+    write_comparison(path, list(zip(map(Path, folders), results, strict=True)))
+    return results
+
+
+def list_runs(root: Path) -> list[dict[str, Any]]:
+    """All run folders below a folder: what they solve, and how far they are.
+
+    Args:
+        root: where to look; run folders inside run folders are not looked for.
+    """
+    if not Path(root).is_dir():
+        raise ValueError(f"`{root}` is not a folder.")
+    found = []
+    for path in sorted(Path(root).rglob("config.toml")):
+        record: dict[str, Any] = {"folder": str(path.parent), "state": "ended"}
+        try:
+            record |= read_result(path.parent)
+        except ValueError as error:
+            begun = (path.parent / "checkpoints").is_dir() or (path.parent / "labels.npz").is_file()
+            ended = (path.parent / "result.json").is_file()
+            record["state"] = "damaged" if ended else "stopped" if begun else "begun"
+            record["why"] = str(error)
+        found.append(record)
+    return found
