@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tyro
 
@@ -59,14 +60,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"fkpinn {__version__}")
         return 0
-    command = tyro.extras.subcommand_cli_from_dict(
+    command = parse(argv)
+    return _guard(command.run, debug=command.debug or bool(os.environ.get("FKPINN_DEBUG")))
+
+
+def parse(argv: Sequence[str]) -> Any:
+    """The command that these arguments ask for; leaves with code 2 where they are wrong."""
+    return tyro.extras.subcommand_cli_from_dict(
         _COMMANDS,
         prog="fkpinn",
         description=_DESCRIPTION,
-        args=argv,
+        args=list(argv),
         config=(tyro.conf.FlagCreatePairsOff,),
     )
-    return _guard(command.run, debug=command.debug or bool(os.environ.get("FKPINN_DEBUG")))
 
 
 def _guard(run: Callable[[], None], *, debug: bool) -> int:

@@ -28,6 +28,9 @@ class Reproduce:
     """Train nothing; draw from the records there are."""
     seconds: float = float("inf")
     """Begin no training after so many seconds."""
+    at_once: int | None = None
+    """Seeds of one kind trained side by side; by default all of them on an accelerator. The same
+    command may also run several times at once: each process takes what no other has taken."""
     configs: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("configs")
     """Folder of the configurations."""
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
@@ -58,6 +61,7 @@ class Reproduce:
                             pages=self.pages,
                             from_records=self.from_records,
                             seconds=max(end - time.monotonic(), 0.0),
+                            at_once=self.at_once,
                             progress=progress,
                             say=lambda text: print(text, file=sys.stderr, flush=True),
                         )

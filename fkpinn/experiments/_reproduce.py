@@ -43,6 +43,7 @@ def reproduce(
     pages: Path,
     from_records: bool = False,
     seconds: float = float("inf"),
+    at_once: int | None = None,
     progress: AbstractProgress | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
@@ -54,6 +55,7 @@ def reproduce(
         pages: where the page goes; its figures and LaTeX lie in `assets` there.
         from_records: train nothing.
         seconds: no training is begun after these.
+        at_once: seeds trained side by side, see `run_missing`.
         progress: told how far a training is.
         say: told what is done.
 
@@ -64,7 +66,10 @@ def reproduce(
         if experiment.kind in _DIAGNOSED:
             _diagnose_missing(experiment, results, progress, say)
         else:
-            run_missing(experiment.runs(), results, seconds=seconds, progress=progress, say=say)
+            run_missing(
+                experiment.runs(), results,
+                seconds=seconds, at_once=at_once, progress=progress, say=say,
+            )  # fmt: skip
     return _Page(experiment, results, pages).write()
 
 

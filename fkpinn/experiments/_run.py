@@ -1,9 +1,10 @@
 """Trainings that are missing, seeds of one kind side by side, a record for each."""
 
+import contextlib
 import dataclasses
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ from ..sampling import sobol_interior
 from ..train import Fit
 from ._config import Cell
 
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # no such locks on this system: one process at a time
+    LOCK_EX = LOCK_NB = 0
+    flock = lambda file, how: None
+
 _POINTS = 1 << 13  # of the errors
 _REPORTS = 160  # of a training, kept for its curves
 _GRID = 64  # nodes a side of the pictures
@@ -32,35 +39,83 @@ def run_missing(
     results: Path,
     *,
     seconds: float = float("inf"),
+    at_once: int | None = None,
     progress: AbstractProgress | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Train what has no record yet; each record is written when its training has ended.
 
+    Several processes may do this for the same runs: each takes what no other has taken.
+
     Args:
         runs: cells and seeds.
         results: the folder of records.
         seconds: no training is begun after these.
+        at_once: seeds of one kind that are trained side by side; by default all of them on an
+            accelerator, where their weights allow it.
         progress: told how far a training is.
         say: told what is done.
 
     Returns:
         How many are still missing.
     """
+    if at_once is not None and at_once < 1:
+        raise ValueError(f"`at_once` must be at least 1; got {at_once}.")
     began, progress = time.perf_counter(), progress or SilentProgress()
+    runs = list(dict.fromkeys(runs))
     missing: dict[Cell, list[int]] = {}
-    for cell, seed in dict.fromkeys(runs):
-        if not cell.record_path(results, seed).is_file():
-            missing.setdefault(cell, []).append(seed)
-    left = sum(map(len, missing.values()))
+    for cell, seed in runs:
+        missing.setdefault(cell, []).append(seed)
     for cell, seeds in missing.items():
-        if time.perf_counter() - began > seconds:
-            return left
-        for seed, record in zip(seeds, _train(cell, seeds, progress), strict=True):
-            write_json(cell.record_path(results, seed), plain(record))
-            left -= 1
-        say(f"{cell.name}, {cell.preset}: seeds {seeds}; {left} runs left")
-    return left
+        size = _side_by_side(cell, len(seeds), at_once)
+        for some in (seeds[k : k + size] for k in range(0, len(seeds), size)):
+            if time.perf_counter() - began > seconds:
+                return _left(runs, results)
+            with contextlib.ExitStack() as stack:
+                mine = [s for s in some if stack.enter_context(_taken(cell, s, results))]
+                if not mine:
+                    continue
+                for seed, record in zip(mine, _train(cell, mine, progress), strict=True):
+                    write_json(cell.record_path(results, seed), plain(record))
+            left = _left(runs, results)
+            say(f"{cell.name}, {cell.preset}: seeds {mine}; {left} runs left")
+    return _left(runs, results)
+
+
+def _left(runs: Sequence[tuple[Cell, int]], results: Path) -> int:
+    return sum(not cell.record_path(results, seed).is_file() for cell, seed in runs)
+
+
+def _side_by_side(cell: Cell, n: int, wanted: int | None) -> int:
+    """Seeds to train as one computation: their weights must be alike, and it must gain by it."""
+    if not cell.settings.uncertainty:
+        return 1
+    return wanted or (1 if jax.default_backend() == "cpu" else n)
+
+
+@contextlib.contextmanager
+def _taken(cell: Cell, seed: int, results: Path) -> Iterator[bool]:
+    """Whether the run is ours to do: without a record, and no other process is at it."""
+    path = cell.record_path(results, seed)
+    if path.is_file():
+        yield False
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_suffix(".lock")
+    with open(lock, "w") as file:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)  # the system frees it if we die
+        except BlockingIOError:
+            yield False
+            return
+        if path.is_file():  # made while we looked
+            lock.unlink(missing_ok=True)
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _train(cell: Cell, seeds: list[int], progress: AbstractProgress) -> list[dict[str, Any]]:
@@ -85,7 +140,7 @@ def _train(cell: Cell, seeds: list[int], progress: AbstractProgress) -> list[dic
         label_seconds.append(time.perf_counter() - clock)
     clock = time.perf_counter()
     train_keys = [key for _, key, _ in keys]
-    together = settings.uncertainty and jax.default_backend() != "cpu"  # weights alike for all
+    together = len(seeds) > 1
     if together:
         fits = train_networks(
             problem, settings, cell.method, labels, progress=progress, keys=train_keys

@@ -1,10 +1,10 @@
 """Tables and figures: from TOML to records to pages, small."""
 
+import fcntl
 import json
 import statistics
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 
@@ -111,17 +111,11 @@ def test_tables_are_made_from_records(place, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_seeds_at_once_are_the_seeds_one_by_one(place, monkeypatch):
+def test_seeds_at_once_are_the_seeds_one_by_one(place):
     """On an accelerator seeds are trained side by side, to the same errors."""
     cell = Cell.of("poisson", "fk-pinn", "paper", {})
     run_missing([(cell, 0), (cell, 1)], place / "one")
-    plain = jax.default_backend
-    decided = iter([True])
-    monkeypatch.setattr(
-        running.jax, "default_backend", lambda: "gpu" if next(decided, False) else plain()
-    )
-    monkeypatch.setattr(running, "make_labels", _with(monkeypatch, running.make_labels, plain))
-    run_missing([(cell, 0), (cell, 1)], place / "many")
+    run_missing([(cell, 0), (cell, 1)], place / "many", at_once=2)
     for seed in (0, 1):
         one, many = (
             json.loads(cell.record_path(place / kind, seed).read_text()) for kind in ("one", "many")
@@ -129,15 +123,26 @@ def test_seeds_at_once_are_the_seeds_one_by_one(place, monkeypatch):
         assert many["errors"]["l2_rel"] == pytest.approx(one["errors"]["l2_rel"], rel=1e-3)
 
 
-def _with(monkeypatch, make, plain):
-    """`make_labels`, which must not use up what the training is to be told."""
+def test_what_another_process_does_is_left_to_it(place, monkeypatch):
+    trained = []
 
-    def run(*args, **how):
-        with monkeypatch.context() as inner:
-            inner.setattr(jax, "default_backend", plain)
-            return make(*args, **how)
+    def train(cell, seeds, progress):
+        trained.append((cell.method, seeds))
+        return [{"seed": seed} for seed in seeds]
 
-    return run
+    monkeypatch.setattr(running, "_train", train)
+    pinn, fk = (Cell.of("poisson", method, "paper", {}) for method in ("pinn", "fk-pinn"))
+    lock = pinn.record_path(place, 1).with_suffix(".lock")
+    lock.parent.mkdir(parents=True)
+    with open(lock, "w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        left = run_missing([(c, s) for c in (pinn, fk) for s in (0, 1, 2)], place, at_once=2)
+    assert left == 1
+    assert trained == [("pinn", [0]), ("pinn", [2]), ("fk-pinn", [0, 1]), ("fk-pinn", [2])]
+    assert run_missing([(pinn, 1)], place) == 0  # the lock went with its owner
+    assert trained[-1] == ("pinn", [1]) and not list(place.rglob("*.lock"))
+    with pytest.raises(ValueError, match="`at_once` must be at least 1"):
+        run_missing([(pinn, 1)], place, at_once=0)
 
 
 def test_bookings_may_be_short(place):

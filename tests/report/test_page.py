@@ -6,52 +6,13 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from run_folders import SECTIONS, finished_run
 
 import fkpinn as fk
-from fkpinn._files import pack
-from fkpinn._records import write_bytes, write_json
+from fkpinn._records import write_bytes
 from fkpinn.cli import main
 from fkpinn.problem import catalogue, describe
 from fkpinn.report._equation import equations
-
-SECTIONS = (
-    "problem", "solution", "certificate", "labels", "training", "errors", "time", "reproduce",
-    "settings",
-)  # fmt: skip
-
-
-def finished_run(folder, name="met", *, fields=(), **changes):
-    """A run folder as `fkpinn solve` leaves it, made of a few numbers."""
-    about = describe(catalogue("met").problem) | {"middle": [0.0, 0.0]}
-    result = {
-        "problem": name, "method": "fk-pinn", "preset": "quick", "seed": 0,
-        "errors": {"l2_rel": 0.0116, "l2_abs": 0.2, "h1_rel": 0.03, "h1_abs": 1.2, "linf": 0.9},
-        "certificate": {
-            "l2_rel": 0.012, "ci_low": 0.010, "ci_high": 0.013, "level": 0.95, "n_paths": 40,
-            "n_points": 3,
-        },
-        "rounds": [], "stopped": [], "device": "cpu", "versions": {"fkpinn": "0"},
-        "seconds": {"labels": 1.0, "train": 2.0, "total": 4.0},
-        "settings": {"n_paths": 100, "dt": None}, "out": str(folder), "figures": [],
-        "source": name, "catalogued": True, "changed": ["n_paths=7"], "about": about,
-    } | changes  # fmt: skip
-    grid = np.linspace(-1.0, 1.0, 5)
-    values = np.where(np.eye(5) > 0, np.nan, 1.5)
-    arrays = {
-        "axis_0": grid, "axis_1": grid, "values": values, "exact": values + 0.25,
-        "label_points": np.zeros((2, 2)), "label_value": np.array([2.0, 1.0]),
-        "label_stderr": np.array([0.1, 0.2]), "label_network": np.array([2.1, 1.1]),
-        "found_points": np.zeros((3, 2)), "found_value": np.ones(3), "found_low": np.zeros(3),
-        "found_high": np.full(3, 2.0),
-    }  # fmt: skip
-    arrays = {key: a for key, a in arrays.items() if not key.startswith(tuple(fields) or "-")}
-    write_json(folder / "result.json", result)
-    write_bytes(folder / "config.toml", b"")
-    write_bytes(folder / "fields.npz", pack(arrays))
-    lines = [{"step": k, "phase": "a", "loss": 1.0 / k, "seconds": float(k)} for k in (1, 2)]
-    text = "\n".join(map(json.dumps, lines))
-    write_bytes(folder / "metrics.jsonl", text.encode())
-    return result
 
 
 def embedded(page):

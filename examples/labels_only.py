@@ -1,0 +1,28 @@
+"""Values at some points, with error bars, and no network at all."""
+
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+
+import fkpinn as fk
+
+
+def main(picture: str = "labels_only.png", n_paths: int = 4000) -> float:
+    """Walk from points on a line, draw values with their 95% intervals, return the middle one."""
+    problem = fk.catalogue("met").problem
+    line = jnp.stack([jnp.linspace(-1.8, 1.8, 19), jnp.zeros(19)], axis=1)
+    labels = fk.estimate_labels(problem, line, n_paths=n_paths, dt=1e-2, seed=0)
+    low, high = labels.interval(0.95)
+    value = np.asarray(labels.value)
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    axes.errorbar(line[:, 0], value, [value - low, high - value], fmt="o", capsize=3)
+    axes.set_xlabel("$x_1$")
+    axes.set_ylabel("mean exit time")
+    figure.savefig(picture, dpi=140)
+    plt.close(figure)
+    print(f"from the saddle: {value[9]:.2f}, between {low[9]:.2f} and {high[9]:.2f}")
+    return float(value[9])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Code in README and docs runs, with smaller numbers; commands are ones that there are."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fkpinn._solve import PRESETS, Settings
+from fkpinn.cli._main import parse
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SMALL = Settings(
+    widths=(8, 8), n_collocation=60, p_data=0.2, n_boundary=30, n_paths=20, natural_steps=4,
+    polish_steps=2, adam_steps=4, lbfgs_steps=2, nncg_steps=1, n_test=50, certify_seconds=1.0,
+)  # fmt: skip
+FEWER = {
+    "n_paths=4000": "n_paths=20",
+    "problem, 2000,": "problem, 40,",
+    "problem, 400,": "problem, 20,",
+    "Adam(2000), 2000,": "Adam(4), 4,",
+    "LBFGS(), 500": "LBFGS(), 2",
+    ".certify()": ".certify(n_points=40, n_paths=4, seconds=1.0)",
+    "half_width=": "n_paths=8) #",
+    "target=1e-3": "target=50.0",
+}
+TRAINED = """
+import fkpinn as fk
+problem = fk.catalogue("met").problem
+fk.solve(problem).save("met.fkpinn")
+"""
+BEFORE = {  # what a page takes for granted
+    "README.md": "import jax.numpy as jnp\npoints = jnp.zeros((2, 2))",
+    "certificates.md": TRAINED,
+    "add-a-domain.md": (
+        "import equinox as eqx, jax.numpy as jnp\n"
+        "from fkpinn.domain._base import AbstractDomain, length, name_parts\n"
+        "from fkpinn._types import Point, Scalar"
+    ),
+}
+
+
+def blocks(path, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text("utf-8"), re.S | re.M)
+
+
+def smaller(code):
+    for text, less in FEWER.items():
+        code = code.replace(text, less)
+    return code
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in PAGES if blocks(p, "python")], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_python_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(PRESETS, "quick", SMALL)
+    names: dict = {}
+    for code in (BEFORE.get(path.name, ""), *blocks(path, "python")):
+        exec(compile(smaller(code), str(path), "exec"), names)
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{path.name}: {' '.join(words)[:60]}")
+    for path in PAGES
+    for code in blocks(path, "sh")
+    for line in code.splitlines()
+    for words in [shlex.split(line, comments=True)]
+    if words and words[0].rsplit("/", 1)[-1] in ("fkpinn", "make")
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_commands_are_ones_that_there_are(words):
+    if words[0] == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
+        assert words[1] in targets
+    else:
+        assert parse([w for w in words[1:] if w != "..."]).run

@@ -1,0 +1,32 @@
+"""Every example runs, small, and still gives the number it gave."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from fkpinn._solve import PRESETS, Settings
+
+FOLDER = Path(__file__).parents[1] / "examples"
+SMALL = Settings(
+    widths=(8, 8), n_collocation=80, p_data=0.2, n_boundary=40, n_paths=20, natural_steps=5,
+    polish_steps=3, n_test=50,
+)  # fmt: skip
+# what a network of two times eight units gives after eight steps, or few paths; rounding differs
+# between machines, and steps make it larger
+FOUND: dict[str, float] = {}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.stem)
+def test_example(path, tmp_path, monkeypatch, record_property):
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 80
+    monkeypatch.setitem(PRESETS, "quick", SMALL)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    picture = tmp_path / f"{path.stem}.png"
+    fewer = {"n_paths": 50} if path.stem == "labels_only" else {}
+    found = module.main(str(picture), **fewer)
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    record_property("found", found)
+    assert found == pytest.approx(FOUND[path.stem], rel=1e-2)
