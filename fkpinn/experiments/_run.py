@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jax
 import jax.random as jr
@@ -22,12 +22,6 @@ from ..reference import AbstractReference, catalogue_reference
 from ..sampling import sobol_interior
 from ..train import Fit
 from ._config import Cell
-
-try:
-    from fcntl import LOCK_EX, LOCK_NB, flock
-except ImportError:  # no such locks on this system: one process at a time
-    LOCK_EX = LOCK_NB = 0
-    flock = lambda file, how: None
 
 _POINTS = 1 << 13  # of the errors
 _REPORTS = 160  # of a training, kept for its curves
@@ -103,9 +97,7 @@ def _taken(cell: Cell, seed: int, results: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_suffix(".lock")
     with open(lock, "w") as file:
-        try:
-            flock(file, LOCK_EX | LOCK_NB)  # the system frees it if we die
-        except BlockingIOError:
+        if not _locked(file):
             yield False
             return
         if path.is_file():  # made while we looked
@@ -116,6 +108,19 @@ def _taken(cell: Cell, seed: int, results: Path) -> Iterator[bool]:
             yield True
         finally:
             lock.unlink(missing_ok=True)
+
+
+def _locked(file: IO[str]) -> bool:
+    """Whether we have the file for ourselves; the system gives it back if we die."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: one process at a time
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _train(cell: Cell, seeds: list[int], progress: AbstractProgress) -> list[dict[str, Any]]:
