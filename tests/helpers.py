@@ -119,10 +119,18 @@ combinations = [
 shapes = primitives + combinations
 
 
+SLOW = ("pierced-polygon", "box-minus-disks", "corner-of-planes")  # others are built alike
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """One worker a shape: it compiles each function once."""
+    slow = [pytest.mark.slow] if name in SLOW else []
+    return [pytest.mark.xdist_group(name), *slow]
+
+
 every_shape = pytest.mark.parametrize(
-    "shape",
-    [pytest.param(s, marks=pytest.mark.xdist_group(s.name), id=s.name) for s in shapes],
-)  # one worker a shape: it compiles each function once
+    "shape", [pytest.param(s, marks=marks(s.name), id=s.name) for s in shapes]
+)
 
 
 def shape(name: str) -> Shape:

@@ -47,8 +47,8 @@ cases = [
     Case("union-hole", Ball([1.5, 1.5], 4.0, name="far") - SQUARES),
 ]
 every_case = pytest.mark.parametrize(
-    "name", [pytest.param(c.name, marks=pytest.mark.xdist_group(c.name)) for c in cases]
-)  # one worker a case: it compiles each function once
+    "name", [pytest.param(c.name, marks=helpers.marks(c.name)) for c in cases]
+)
 
 
 def find(name) -> Case:

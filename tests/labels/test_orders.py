@@ -132,7 +132,9 @@ bent = fk.manufactured(
     ("problem", "exact", "first", "n_paths"),
     [
         pytest.param(ou, ou_exact, 0.5, 400_000, id="ornstein-uhlenbeck"),
-        pytest.param(bent, bent_exact, 0.25, 200_000, id="drift-reaction-source"),
+        pytest.param(
+            bent, bent_exact, 0.25, 200_000, id="drift-reaction-source", marks=pytest.mark.slow
+        ),
         pytest.param(
             bent, bent_exact, 0.125, 4_000_000, id="drift-reaction-source-fine",
             marks=pytest.mark.slow,
@@ -173,7 +175,9 @@ slab = fk.manufactured(
     ("problem", "exact", "point", "first", "n_paths"),
     [
         pytest.param(wall, wall_exact, [0.2, 0.1], 0.2, 40_000, id="robin-disk"),
-        pytest.param(slab, slab_exact, [0.7], 0.1, 40_000, id="neumann-interval"),
+        pytest.param(
+            slab, slab_exact, [0.7], 0.1, 40_000, id="neumann-interval", marks=pytest.mark.slow
+        ),
         pytest.param(
             wall, wall_exact, [0.2, 0.1], 0.05, 1_000_000, id="robin-disk-fine",
             marks=pytest.mark.slow,

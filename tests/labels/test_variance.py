@@ -141,7 +141,13 @@ def test_the_solution_as_control_takes_the_noise(name, dt, constant, record_prop
     assert np.median(factor) >= 5
 
 
-@pytest.mark.parametrize("how", [{}, {"antithetic": True}], ids=["plain", "antithetic"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({}, id="plain", marks=pytest.mark.slow),
+        pytest.param({"antithetic": True}, id="antithetic"),
+    ],
+)
 def test_a_poor_control_changes_no_mean(how):
     """Whatever the control, its martingale has mean zero: also where paths stop or reflect."""
     case, points, _ = start("robin")

@@ -46,7 +46,7 @@ def test_the_exact_solution_violates_nothing():
             assert float(jnp.max(jnp.abs(found))) < 1e-10
 
 
-@pytest.mark.parametrize("n", [100, 1200])
+@pytest.mark.parametrize("n", [100, pytest.param(1200, marks=pytest.mark.slow)])
 def test_mean_square_and_gradient_in_pieces_are_those_of_the_whole(n):
     """100 rows go at once; 1,200 in two pieces and a rest."""
     problem = catalogue("met").problem

@@ -122,7 +122,10 @@ def test_derivatives_are_finite_on_the_boundary(name):
     assert all(np.all(np.isfinite(leaf)) for leaf in at)
 
 
-@pytest.mark.parametrize("name", ["poisson", "committor", *SLOW, "squares", "moving"])
+@pytest.mark.parametrize(
+    "name",
+    ["poisson", pytest.param("committor", marks=pytest.mark.slow), *SLOW, "squares", "moving"],
+)
 def test_derivatives_agree_with_nested_ones(name):
     u, timed = wrapped(name), case_of(name).timed
     n = u.domain.dim + timed

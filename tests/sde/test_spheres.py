@@ -54,7 +54,7 @@ def assert_right(problem, exact, n_points, n_paths, bias=0.0, spheres=None, seed
 
 CATALOGUE = [
     ("poisson", 10, 2000),
-    ("poisson-5d", 10, 500),
+    pytest.param("poisson-5d", 10, 500, marks=pytest.mark.slow),
     pytest.param("laplace-10d", 10, 300, marks=pytest.mark.slow),
     pytest.param("poisson-50d", 10, 100, marks=pytest.mark.slow),
     ("exit-ball-3d", 10, 2000),
@@ -69,7 +69,15 @@ def test_catalogue_problems(name, n, k):
 
 
 @pytest.mark.parametrize("forced", [False, True], ids=["harmonic", "forced"])
-@pytest.mark.parametrize("dim", [1, 2, 3, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "dim",
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        2,
+        pytest.param(3, marks=pytest.mark.slow),
+        pytest.param(10, marks=pytest.mark.slow),
+    ],
+)
 def test_screened_problems(dim, forced):
     sigma, c = 0.8, 4.0
     # the exponential solves the equation without a source if c = sigma^2 |k|^2 / 2
