@@ -51,9 +51,15 @@ def smaller(code):
     return code
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in PAGES if blocks(p, "python")], ids=lambda p: str(p.relative_to(ROOT))
-)
+SLOW = ("certificates.md", "getting-started.md")  # README asks for the same
+WITH_CODE = [
+    pytest.param(p, id=str(p.relative_to(ROOT)), marks=pytest.mark.slow if p.name in SLOW else [])
+    for p in PAGES
+    if blocks(p, "python")
+]
+
+
+@pytest.mark.parametrize("path", WITH_CODE)
 def test_python_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(PRESETS, "quick", SMALL)

@@ -30,7 +30,16 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.stem)
+QUICK = ("labels_only", "mean_exit_time", "poisson", "robin", "schrodinger")  # to compile
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, id=p.stem, marks=[] if p.stem in QUICK else pytest.mark.slow)
+        for p in sorted(FOLDER.glob("*.py"))
+    ],
+)
 def test_example(path, tmp_path, monkeypatch, record_property):
     assert len(path.read_text(encoding="utf-8").splitlines()) < 80
     monkeypatch.setitem(PRESETS, "quick", SMALL)

@@ -59,7 +59,7 @@ def test_run_writes_a_folder(name, presets, tmp_path):
     for figure in result["figures"]:
         assert Path(figure).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     page = (tmp_path / "run" / "report.html").read_text()
-    assert name in page and 'data-widget="field"' in page and "http" not in page
+    assert name in page and 'data-widget="field"' in page and "://" not in page
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["step"] == 6
     config = read_config(tmp_path / "run" / "config.toml")
