@@ -20,13 +20,19 @@ def pack(arrays: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(path: Path, names: list[str], kind: str = "label file") -> dict[str, np.ndarray]:
-    """The named arrays of a file that `pack` made, or an error that says what is wrong."""
+def unpack(
+    path: Path, names: list[str], kind: str = "label file", others: bool = False
+) -> dict[str, np.ndarray]:
+    """The named arrays of a file that `pack` made, or an error that says what is wrong.
+
+    With `others`, those that are not named come too.
+    """
     content = path.read_bytes()
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             missing = [name for name in names if name not in file.files]
-            found = {} if missing else {name: file[name] for name in names}
+            wanted = file.files if others else names
+            found = {} if missing else {name: file[name] for name in wanted}
     except _DAMAGED as error:
         raise ValueError(f"`{path}` is damaged: {error}. Delete it and run again.") from error
     except (ValueError, TypeError, AttributeError) as error:  # not a zip file, or pickled objects

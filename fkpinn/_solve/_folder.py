@@ -56,9 +56,8 @@ def save_fields(
 def save_corrections(folder: Path, problem: Problem, certificate: Certificate) -> None:
     """Put the corrections of a new certificate in place of the old ones."""
     path = folder / _FIELDS
-    with np.load(path, allow_pickle=False) as file:
-        names = [name for name in file.files if not name.startswith("found_")]
-    kept = unpack(path, names, "file of fields")
+    there = unpack(path, ["axis_0", "values"], "file of fields", others=True)
+    kept = {name: array for name, array in there.items() if not name.startswith("found_")}
     new = {key: np.asarray(a, np.float32) for key, a in _found(problem, certificate).items()}
     write_bytes(path, pack(kept | new))
 

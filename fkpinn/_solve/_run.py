@@ -24,7 +24,7 @@ from ..reference import AbstractReference, catalogue_reference, find_reference
 from ..report import draw_corrections, draw_curves, draw_slice, write_report
 from ..sampling import sample_interior
 from ..train import Fit
-from ._folder import about_problem, changed_settings, save_corrections, save_fields
+from ._folder import about_problem, changed_settings, report_run, save_corrections, save_fields
 from ._phases import make_labels, make_network, output_size, solution_size, train_network
 from ._presets import check_method, check_preset
 from ._rounds import Improved, improve
@@ -236,9 +236,9 @@ def certify_run(
         figures = [out / "figures" / Path(f).name for f in result["figures"]]
         figures += [] if picture in figures else [picture]
         result |= {"certificate": record, "figures": [str(f) for f in figures]}
+        write_json(stored, result)  # first: the report of an older folder cannot be drawn
         save_corrections(out, solution.problem, certificate)
-        write_report(out, result)
-        write_json(stored, result)
+        report_run(out)
     return record
 
 

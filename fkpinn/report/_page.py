@@ -78,10 +78,7 @@ def run_data(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
 def _fields(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise ValueError(f"`{path.parent}` has no `{path.name}`: its run has not ended.")
-    required = unpack(path, ["axis_0", "values"], "file of fields")
-    with np.load(path, allow_pickle=False) as file:
-        others = [name for name in file.files if name not in required]
-    return required | unpack(path, others, "file of fields")
+    return unpack(path, ["axis_0", "values"], "file of fields", others=True)
 
 
 def _curves(path: Path, result: dict[str, Any]) -> dict[str, Any]:
