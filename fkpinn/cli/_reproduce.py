@@ -31,6 +31,9 @@ class Reproduce:
     at_once: int | None = None
     """Seeds of one kind trained side by side; by default all of them on an accelerator. The same
     command may also run several times at once: each process takes what no other has taken."""
+    jobs: int = 1
+    """Processes that train, each one seed at a time. On a card, start its multi-process service
+    first (`nvidia-cuda-mps-control -d`)."""
     configs: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("configs")
     """Folder of the configurations."""
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
@@ -62,6 +65,7 @@ class Reproduce:
                             from_records=self.from_records,
                             seconds=max(end - time.monotonic(), 0.0),
                             at_once=self.at_once,
+                            jobs=self.jobs,
                             progress=progress,
                             say=lambda text: print(text, file=sys.stderr, flush=True),
                         )

@@ -20,6 +20,7 @@ from ..report import (
     with_spread,
 )
 from ._config import Experiment
+from ._jobs import run_in_jobs
 from ._run import run_missing
 from ._summary import METRICS, load_records, summarize, varied
 from ._verdict import verdict
@@ -44,6 +45,7 @@ def reproduce(
     from_records: bool = False,
     seconds: float = float("inf"),
     at_once: int | None = None,
+    jobs: int = 1,
     progress: AbstractProgress | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def reproduce(
         from_records: train nothing.
         seconds: no training is begun after these.
         at_once: seeds trained side by side, see `run_missing`.
+        jobs: processes that train, see `run_in_jobs`.
         progress: told how far a training is.
         say: told what is done.
 
@@ -65,6 +68,10 @@ def reproduce(
     if not from_records:
         if experiment.kind in _DIAGNOSED:
             _diagnose_missing(experiment, results, progress, say)
+        elif jobs != 1:
+            run_in_jobs(
+                experiment.runs(), results, jobs=jobs, seconds=seconds, progress=progress, say=say
+            )
         else:
             run_missing(
                 experiment.runs(), results,

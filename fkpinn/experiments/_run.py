@@ -34,8 +34,9 @@ def run_missing(
     *,
     seconds: float = float("inf"),
     at_once: int | None = None,
+    jobs: int = 1,
     progress: AbstractProgress | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], object] = lambda text: None,
 ) -> int:
     """Train what has no record yet; each record is written when its training has ended.
 
@@ -47,6 +48,7 @@ def run_missing(
         seconds: no training is begun after these.
         at_once: seeds of one kind that are trained side by side; by default all of them on an
             accelerator, where their weights allow it.
+        jobs: processes that share the device, this one included; for the record.
         progress: told how far a training is.
         say: told what is done.
 
@@ -64,20 +66,21 @@ def run_missing(
         size = _side_by_side(cell, len(seeds), at_once)
         for some in (seeds[k : k + size] for k in range(0, len(seeds), size)):
             if time.perf_counter() - began > seconds:
-                return _left(runs, results)
+                return count_missing(runs, results)
             with contextlib.ExitStack() as stack:
                 mine = [s for s in some if stack.enter_context(_taken(cell, s, results))]
                 if not mine:
                     continue
-                for seed, record in zip(mine, _train(cell, mine, progress), strict=True):
+                for seed, record in zip(mine, _train(cell, mine, jobs, progress), strict=True):
                     write_json(cell.record_path(results, seed), plain(record))
-            left = _left(runs, results)
+            left = count_missing(runs, results)
             say(f"{cell.name}, {cell.preset}: seeds {mine}; {left} runs left")
-    return _left(runs, results)
+    return count_missing(runs, results)
 
 
-def _left(runs: Sequence[tuple[Cell, int]], results: Path) -> int:
-    return sum(not cell.record_path(results, seed).is_file() for cell, seed in runs)
+def count_missing(runs: Sequence[tuple[Cell, int]], results: Path) -> int:
+    """How many have no record."""
+    return sum(not cell.record_path(results, seed).is_file() for cell, seed in set(runs))
 
 
 def _side_by_side(cell: Cell, n: int, wanted: int | None) -> int:
@@ -123,7 +126,9 @@ def _locked(file: IO[str]) -> bool:
     return True
 
 
-def _train(cell: Cell, seeds: list[int], progress: AbstractProgress) -> list[dict[str, Any]]:
+def _train(
+    cell: Cell, seeds: list[int], jobs: int, progress: AbstractProgress
+) -> list[dict[str, Any]]:
     """Records of one kind of training; the time of what is done at once is shared evenly."""
     problem, settings = catalogue(cell.problem).problem, cell.settings
     truth = catalogue_reference(cell.problem)
@@ -167,6 +172,7 @@ def _train(cell: Cell, seeds: list[int], progress: AbstractProgress) -> list[dic
                 "total": took + train_seconds,
             },
             "at_once": len(seeds) if together else 1,
+            "jobs": jobs,
         }
         for seed, fit, own, took in zip(seeds, fits, labels, label_seconds, strict=True)
     ]

@@ -32,7 +32,7 @@ def summarize(experiment: Experiment, results: Path) -> dict[str, Any]:
             missing += seeds - len(records)
             if not records:
                 continue
-            spent += sum(r["seconds"]["total"] for r in records)
+            spent += sum(map(_device_seconds, records))
             devices |= {r["device"] for r in records}
             rows.append(_row(cell, records) | {"part": part})
     return {
@@ -70,11 +70,16 @@ def _row(cell: Cell, records: list[dict[str, Any]]) -> dict[str, Any]:
     }
     for metric in METRICS:
         row[metric] = mean_and_spread([r["errors"][metric] for r in records])
-    row["seconds"] = mean_and_spread([r["seconds"]["total"] for r in records])
+    row["seconds"] = mean_and_spread([_device_seconds(r) for r in records])
     labels = [r["labels"] for r in records if r.get("labels")]
     for part in ("rel_err", "rel_bias", "rel_stderr") if labels else ():
         row[f"label_{part}"] = mean_and_spread([found[part] for found in labels])
     return row
+
+
+def _device_seconds(record: dict[str, Any]) -> float:
+    """Time of the device that a run had: processes that share one divide it among them."""
+    return record["seconds"]["total"] / record.get("jobs", 1)
 
 
 def mean_and_spread(values: list[float]) -> list[float]:

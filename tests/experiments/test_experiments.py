@@ -10,8 +10,16 @@ import pytest
 
 from fkpinn._solve import PRESETS, Settings
 from fkpinn.cli._main import main
-from fkpinn.experiments import Cell, read_experiment, reproduce, run_missing, summarize
+from fkpinn.experiments import (
+    Cell,
+    read_experiment,
+    reproduce,
+    run_in_jobs,
+    run_missing,
+    summarize,
+)
 from fkpinn.experiments import _run as running
+from fkpinn.experiments._jobs import _from_cell
 
 ROOT = Path(__file__).parents[2]
 tiny = Settings(
@@ -126,7 +134,7 @@ def test_seeds_at_once_are_the_seeds_one_by_one(place):
 def test_what_another_process_does_is_left_to_it(place, monkeypatch):
     trained = []
 
-    def train(cell, seeds, progress):
+    def train(cell, seeds, jobs, progress):
         trained.append((cell.method, seeds))
         return [{"seed": seed} for seed in seeds]
 
@@ -143,6 +151,31 @@ def test_what_another_process_does_is_left_to_it(place, monkeypatch):
     assert trained[-1] == ("pinn", [1]) and not list(place.rglob("*.lock"))
     with pytest.raises(ValueError, match="`at_once` must be at least 1"):
         run_missing([(pinn, 1)], place, at_once=0)
+
+
+def test_jobs_begin_with_other_cells():
+    cells = [Cell.of("poisson", "pinn", "paper", {"adam_steps": n}) for n in (1, 2, 3)]
+    runs = [(cell, seed) for cell in cells for seed in (0, 1)]
+    first, second = _from_cell(runs, 0, 2), _from_cell(runs, 1, 2)
+    assert first == runs and second[0] == (cells[1], 0)
+    assert [cells.index(cell) for cell, _ in second] == [1, 1, 2, 2, 0, 0]
+    with pytest.raises(ValueError, match="`jobs` must be at least 1; got 0"):
+        run_in_jobs(runs, Path("nowhere"), jobs=0)
+
+
+def test_jobs_share_the_runs(place):
+    small = {"adam_steps": 3, "lbfgs_steps": 2, "widths": [4], "n_collocation": 20}
+    small |= {"n_boundary": 20, "uncertainty": False}
+    runs = [(Cell.of("poisson", "pinn", "paper", small | {"n_boundary": n}), 0) for n in (20, 21)]
+    said = []
+    assert run_in_jobs(runs, place, jobs=2, say=said.append) == 0
+    assert said == ["2 of 2 runs on record"]
+    for cell, seed in runs:
+        record = json.loads(cell.record_path(place, seed).read_text())
+        assert record["jobs"] == 2 and record["errors"]["l2_rel"] > 0
+    cell = Cell("no such problem", "pinn", "paper")
+    with pytest.raises(RuntimeError, match="1 of 1 processes ended with an error"):
+        run_in_jobs([(cell, 0)], place, jobs=1)
 
 
 def test_bookings_may_be_short(place):
