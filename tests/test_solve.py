@@ -211,7 +211,7 @@ def test_a_target_out_of_reach_is_said():
     assert "target 1e-09 not reached" in solution.stopped[-1]
     assert "Try `preset='best'`" in solution.stopped[-1]
     # one round shows that the second cannot do it
-    assert "another round like the best so far would end near" in solution.stopped[-1]
+    assert "another round at the best pace so far would end near" in solution.stopped[-1]
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_a_round_with_corrected_labels(monkeypatch):
     square = lambda at: np.mean((np.asarray(solution(at)) - truth(at)) ** 2)
     assert square(points) > 1.2 * square(fk.sobol_interior(EXIT, 1000))
     rounds = dataclasses.replace(better, rounds=1)
-    monkeypatch.setattr(Rounds, "predict", lambda self, kind, best: 3.0 + (kind == "refresh"))
+    monkeypatch.setattr(Rounds, "choose", lambda self, best: "refresh")
     gains = []
     for seed in range(3, 6):
         improved = improve(
@@ -247,6 +247,38 @@ def test_a_round_with_corrected_labels(monkeypatch):
         assert improved.notes[0].startswith("round 1, refresh: relative error ")
         gains.append(record["before"] / record["after"])
     assert np.median(gains) > 2
+
+
+def _certificate(error):
+    labels = fk.Labels.from_data(jnp.zeros((1, 3)), jnp.zeros(1), 0.1)
+    return fk.Certificate(error, error, error, 0.95, error, 0.0, labels, 1.0)
+
+
+def test_the_kind_of_a_round_is_chosen_by_what_was_seen(monkeypatch):
+    state = Rounds(EXIT, better, 0.1, 5.0, 0, SilentProgress(), None, None, jax.random.key(0))
+    monkeypatch.setattr(Rounds, "label_noise", lambda self, best: (100, 0.002))
+    monkeypatch.setattr(Rounds, "path_seconds", lambda self, best: 0.05)
+    found = _certificate(0.02)  # corrected labels promise a factor 5
+    assert state.choose(found) == "polish"  # nothing is known of it yet
+    state.seconds["polish"] = 10.0
+    for gain, kind in ((0.5, "refresh"), (2.2, "refresh"), (2.3, "polish"), (20.0, "polish")):
+        state.gain["polish"] = gain  # in 10 seconds; with labels it takes 20
+        assert state.choose(found) == kind, gain
+    state.gain["refresh"], state.seconds["refresh"] = 1.1, 20.0
+    state.gain["polish"] = 1.15
+    assert state.choose(found) == "polish"  # by what it did, not by what it promised
+
+
+def test_a_round_trains_as_long_as_it_measures(monkeypatch):
+    state = Rounds(EXIT, better, 0.1, 5.0, 0, SilentProgress(), None, None, jax.random.key(0))
+    clock = iter(range(100))
+    monkeypatch.setattr("fkpinn._solve._rounds.time.perf_counter", lambda: next(clock))
+    done = []
+    step = lambda self, kind, network, labels, name, key, part: done.append(name) or network + 1
+    monkeypatch.setattr(Rounds, "steps", step)
+    state.measured_in = 3.0
+    assert state.train("polish", 0, _certificate(0.02), 7) == 4
+    assert done == ["7-0", "7-1", "7-2", "7-3"]
 
 
 def test_labels_of_ones_own():

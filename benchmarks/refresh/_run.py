@@ -75,6 +75,7 @@ def _one(name: str, preset: str, seed: int, home: Path) -> dict[str, Any]:
             found = rounds.certify(refreshed, number)
         refreshed = rounds.train("refresh", refreshed, found, 1 + number)
     allowed = time.perf_counter() - began
+    rounds.measured_in = 0.0  # nothing is measured in between, so it may stop at any time
     began, polished, number = time.perf_counter(), network, 0
     while number == 0 or time.perf_counter() - began < allowed:
         number += 1

@@ -1,6 +1,7 @@
 """Rounds after a training: measure the error by paths, train on, and know when to stop."""
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from ..sampling import sample_interior
 from ._phases import polish
 from ._settings import Settings
 
+KINDS = ("polish", "refresh")
 _NEIGHBOURS = 8  # measured points whose squared errors tell where the error is large
 _FLOOR = 0.3  # share of new labels that is spread evenly
 _NOISE = 0.05  # of a label over the error, that is aimed at: the network takes over most of it
@@ -56,9 +58,11 @@ def improve(
 
     A round `polish` takes more steps on residual and boundary data. A round `refresh` adds labels:
     values of the network corrected by paths, at points where the error was found to be large.
-    Their noise shrinks with the error of the network, so they are no floor. The round with the
-    larger predicted gain for its time comes first; a network is kept only if its certificate is
-    better than the one before.
+    Their noise shrinks with the error of the network, so they are no floor. The first round is a
+    `polish`, which needs no paths; then the kind with the larger gain for its time comes next, as
+    seen so far, or as predicted for `refresh`. Every round trains at least as long as its labels
+    and the certificate take. A network is kept only if its certificate is better than the one
+    before.
 
     Args:
         problem: the boundary value problem.
@@ -69,7 +73,7 @@ def improve(
         seed: of the paths.
         progress: told how far each round is.
         watch: numbers worth seeing of a network.
-        folder: checkpoints of round `k` go to `round-k` in it.
+        folder: checkpoints of part `j` of round `k` go to `round-k-j` in it.
         key: for fresh points.
     """
     state = Rounds(problem, settings, size, trained_in, seed, progress, watch, folder, key)
@@ -81,8 +85,10 @@ class Rounds:
 
     def __init__(self, problem, settings, size, trained_in, seed, progress, watch, folder, key):
         self.problem, self.settings, self.size = problem, settings, size
-        self.seconds = {"polish": max(trained_in, 1.0), "refresh": max(trained_in, 1.0)}
+        self.seconds: dict[str, float] = {}
+        self.measured_in = 0.0  # seconds of the last certificate
         self.allowed = max(trained_in, 10.0)
+        self.n_labels = max(settings.n_labels, 64)
         self.seed, self.progress, self.watch = seed, progress, watch
         self.folder, self.key = folder, key
         self.gain: dict[str, float] = {}
@@ -91,13 +97,16 @@ class Rounds:
 
     def certify(self, network: Any, number: int) -> Certificate:
         """The error after round `number`, by paths of its own."""
-        return certify(
+        began = time.perf_counter()
+        found = certify(
             self.problem,
             network,
             seconds=self.settings.certify_seconds,
             seed=self.seed + (number << 34),
             progress=self.progress,
         )
+        self.measured_in = time.perf_counter() - began
+        return found
 
     def run(self, network: Any) -> Improved:
         """All rounds."""
@@ -109,9 +118,9 @@ class Rounds:
                 break
             if note := self.too_far(best, 1 + self.settings.rounds - number):
                 break
-            predicted = {kind: self.predict(kind, best) for kind in ("polish", "refresh")}
-            kind = max(predicted, key=lambda k: math.log(predicted[k] or 1e-9) / self.seconds[k])
-            if predicted[kind] < _LEAST_GAIN:
+            kind = self.choose(best)
+            predicted = self.predict(kind, best)
+            if predicted < _LEAST_GAIN:
                 note = "no further round was expected to pay"
                 break
             began = time.perf_counter()
@@ -123,7 +132,7 @@ class Rounds:
                 {
                     "round": number,
                     "kind": kind,
-                    "predicted_gain": predicted[kind],
+                    "predicted_gain": predicted,
                     "before": best.l2_rel,
                     "after": found.l2_rel,
                     "kept": found.typical < best.typical,
@@ -134,15 +143,28 @@ class Rounds:
                 network, best = tried, found
         return Improved(network, best, self.done, self.history, self.outcome(best, note))
 
+    def choose(self, best: Certificate) -> str:
+        """The kind of the next round."""
+        if "polish" not in self.gain:
+            return "polish"
+        rate = {k: math.log(max(self.predict(k, best), 1e-9)) / self.expect(k, best) for k in KINDS}
+        return max(KINDS, key=rate.__getitem__)
+
+    def expect(self, kind: str, best: Certificate) -> float:
+        """Seconds of a round: as the last one, or as `polish` with labels and steps for as long."""
+        if kind in self.seconds:
+            return self.seconds[kind]
+        return self.seconds["polish"] + 2 * self.label_noise(best)[0] * self.path_seconds(best)
+
     def too_far(self, best: Certificate, left: int) -> str:
-        """Why the target will not be reached by so many rounds like the best so far, if so."""
+        """Why the target will not be reached by so many rounds like the best expected, if so."""
         if self.settings.target is None or not self.gain:
             return ""
-        end = best.typical / max(1.0, *self.gain.values()) ** left
+        end = best.typical / max(1.0, *(self.predict(kind, best) for kind in KINDS)) ** left
         if end <= self.settings.target:
             return ""
         more = "another round" if left == 1 else f"{left} more rounds"
-        return f"{more} like the best so far would end near {end:.1e}"
+        return f"{more} at the best pace so far would end near {end:.1e}"
 
     def outcome(self, best: Certificate, note: str) -> list[str]:
         """What was done and how it ended, in words."""
@@ -174,28 +196,47 @@ class Rounds:
     def label_noise(self, best: Certificate) -> tuple[int, float]:
         """Paths a label, as wanted and as far as affordable, and the relative noise they leave."""
         found = best.corrections
-        n = max(self.settings.n_labels, 64)
         spread = float(np.sqrt(np.mean(np.asarray(found.stderr, np.float64) ** 2)))
         spread *= math.sqrt(found.n_paths) / self.size
-        spent = found.provenance["seconds"]["run"] / (len(found.points) * found.n_paths)
         wanted = (spread / max(_NOISE * best.typical, 1e-100)) ** 2
-        affordable = _LABEL_SHARE * self.allowed / max(spent * n, 1e-12)
+        affordable = _LABEL_SHARE * self.allowed / max(self.path_seconds(best), 1e-12)
         n_paths = int(np.clip(min(wanted, affordable), 64, 1 << 22))
         return n_paths, spread / math.sqrt(n_paths)
+
+    def path_seconds(self, best: Certificate) -> float:
+        """What one path of every label takes."""
+        found = best.corrections
+        spent = found.provenance["seconds"]["run"] / (len(found.points) * found.n_paths)
+        return spent * self.n_labels
 
     def train(self, kind: str, network: Any, best: Certificate, number: int) -> Any:
         """The network after a round of that kind."""
         point_key, fit_key = jr.split(jr.fold_in(self.key, number))
-        labels = None
+        labels, began = None, time.perf_counter()
         if kind == "refresh":
-            n_paths, _ = self.label_noise(best)
-            points = self.where(best, max(self.settings.n_labels, 64), point_key)
+            points = self.where(best, self.n_labels, point_key)
             labels = corrected(
                 self.problem, network, points,
-                n_paths=n_paths, dtype=str(best.corrections.points.dtype),
+                n_paths=self.label_noise(best)[0], dtype=str(best.corrections.points.dtype),
                 seed=self.seed + (number << 36), progress=self.progress,
             )  # fmt: skip
-        folder = None if self.folder is None else self.folder / f"round-{number}"
+        labelled = time.perf_counter()
+        for part in itertools.count():
+            network = self.steps(kind, network, labels, f"{number}-{part}", fit_key, part)
+            now = time.perf_counter()
+            if now - labelled >= self.measured_in + (labelled - began):
+                return network
+
+    def steps(
+        self,
+        kind: str,
+        network: Any,
+        labels: Labels | None,
+        name: str,
+        key: PRNGKeyArray,
+        part: int,
+    ) -> Any:
+        """The network after some steps on points of their own."""
         trained = polish(
             self.problem,
             dataclasses.replace(self.settings, polish_times=2 * self.settings.polish_times),
@@ -205,8 +246,8 @@ class Rounds:
             name=kind,
             progress=self.progress,
             watch=self.watch,
-            folder=folder,
-            key=fit_key,
+            folder=None if self.folder is None else self.folder / f"round-{name}",
+            key=jr.fold_in(key, part),
         )
         taken = self.history[-1]["step"] if self.history else 0
         self.history += [r | {"step": r["step"] + taken} for r in trained.history]

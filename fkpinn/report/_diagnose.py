@@ -152,6 +152,8 @@ def draw_landscapes(path: Path, title: str, found: dict[str, dict[str, Any]]) ->
         surface.set_zlim(low, high)
         surface.set_title(METHOD_NAMES.get(method, method))
         surface.set_zlabel("$\\log_{10}$ loss")
+        for axis in ("x", "y"):
+            surface.locator_params(axis=axis, nbins=3)  # labels of more would overlap
         plot = figure.add_subplot(2, columns, columns + k + 1)
         levels = np.linspace(low, high, 25)
         image = plot.contourf(x, y, logs[method], levels=levels, cmap="viridis")

@@ -143,6 +143,7 @@ def _draw_maps(figure, plots, axes, values, exact, marks) -> None:
 def save_figure(figure, path: Path) -> Path:
     """Write a picture under a temporary name, then rename it."""
     temporary = path.with_name(f".{path.name}.part.png")
-    figure.savefig(temporary, dpi=140)
+    with np.errstate(all="ignore"):  # matplotlib multiplies unset memory for holes in a surface
+        figure.savefig(temporary, dpi=140)
     temporary.replace(path)
     return path

@@ -106,7 +106,9 @@ def draw_solution(path: Path, title: str, records: dict[str, dict[str, Any]]) ->
     for method, picture in pictures.items():
         found = grid(picture["values"])
         fields.append((METHOD_NAMES[method], found, False))
-        fields.append((f"|{METHOD_NAMES[method]} − reference|", np.abs(found - truth), True))
+        off = np.abs(found - truth)
+        name = f"|{METHOD_NAMES[method]} − reference|, at most {np.nanmax(off):.2g}"
+        fields.append((name, off, True))
     scale = {"vmin": np.nanmin(truth), "vmax": np.nanmax(truth), "cmap": "viridis"}
     worst = max(float(np.nanmax(field)) for _, field, error in fields if error)
     error_scale = {"vmin": 0.0, "vmax": worst, "cmap": "magma"}
