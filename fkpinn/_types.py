@@ -5,7 +5,7 @@ a point of the problem, `d` for elliptic problems and `1 + d` (time first) for p
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jaxtyping import Array, Float
 
@@ -16,3 +16,7 @@ Points: TypeAlias = Float[Array, "n z"]
 Vector: TypeAlias = Float[Array, " d"]
 Matrix: TypeAlias = Float[Array, "d m"]
 ScalarField: TypeAlias = Callable[[SpaceTimePoint], Scalar]
+
+# Checked by hand where they are taken, to say in words what is wrong.
+Numbers: TypeAlias = Any  # a number, an array, or nested sequences of numbers
+Names: TypeAlias = Any  # a name, or one a part

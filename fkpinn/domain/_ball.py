@@ -8,7 +8,7 @@ import jax.scipy.special as jsp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Point, Scalar, Vector
+from .._types import Names, Numbers, Point, Scalar, Vector
 from ._base import (
     AbstractDomain,
     BoundaryDraw,
@@ -38,7 +38,7 @@ class Ball(AbstractDomain):
     radius: float = eqx.field(static=True)
     parts: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, center, radius, *, name="outer"):
+    def __init__(self, center: Numbers, radius: Numbers, *, name: Names = "outer"):
         self.center = frozen(finite_array("Ball(center=...)", center, (None,)))
         self.radius = frozen(finite_array("Ball(radius=...)", radius, ()))
         if not self.center:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Point, Scalar, Vector
+from .._types import Names, Numbers, Point, Scalar, Vector
 from ._base import (
     AbstractDomain,
     BoundaryDraw,
@@ -42,7 +42,7 @@ class Box(AbstractDomain):
     parts: tuple[str, ...] = eqx.field(static=True)
     face_parts: tuple[int, ...] = eqx.field(static=True)
 
-    def __init__(self, lower, upper, *, name="outer"):
+    def __init__(self, lower: Numbers, upper: Numbers, *, name: Names = "outer"):
         low = finite_array("Box(lower=...)", lower, (None,))
         high = finite_array("Box(upper=...)", upper, low.shape)
         if low.size == 0:
@@ -190,7 +190,9 @@ def _is_largest(values: Vector) -> Array:
     return jnp.arange(values.shape[0]) == jnp.argmax(values)
 
 
-def Interval(lower, upper, *, name="outer") -> Box:  # noqa: N802 (reads as a shape)
+def Interval(  # noqa: N802 (reads as a shape)
+    lower: Numbers, upper: Numbers, *, name: Names = "outer"
+) -> Box:
     """The interval from `lower` to `upper`: a box in one dimension.
 
     Args:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Point, Scalar, Vector
+from .._types import Names, Numbers, Point, Scalar, Vector
 from ._ball import Ball
 from ._base import (
     AbstractDomain,
@@ -37,7 +37,14 @@ class HalfSpace(AbstractDomain):
     parts: tuple[str, ...] = eqx.field(static=True)
     window: tuple[tuple[float, ...], tuple[float, ...]] | None = eqx.field(static=True)
 
-    def __init__(self, normal, point, *, name="outer", window: Window | None = None):
+    def __init__(
+        self,
+        normal: Numbers,
+        point: Numbers,
+        *,
+        name: Names = "outer",
+        window: Window | None = None,
+    ):
         direction = finite_array("HalfSpace(normal=...)", normal, (None,))
         self.point = frozen(finite_array("HalfSpace(point=...)", point, direction.shape))
         size = np.linalg.norm(direction)

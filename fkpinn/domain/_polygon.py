@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._types import Point, Scalar, Vector
+from .._types import Names, Numbers, Point, Scalar, Vector
 from ._base import (
     AbstractDomain,
     BoundaryDraw,
@@ -45,7 +45,7 @@ class Polygon(AbstractDomain):
     edge_parts: tuple[int, ...] = eqx.field(static=True)
     triangles: tuple[tuple[int, int, int], ...] = eqx.field(static=True)
 
-    def __init__(self, vertices, *, name="outer"):
+    def __init__(self, vertices: Numbers, *, name: Names = "outer"):
         corners = finite_array("Polygon(vertices=...)", vertices, (None, 2))
         if len(corners) < 3:
             raise ValueError(
@@ -205,7 +205,12 @@ class Polygon(AbstractDomain):
 
 
 def RegularPolygon(  # noqa: N802 (reads as a shape)
-    sides: int, circumradius: float, *, center=(0.0, 0.0), angle: float = 0.0, name="outer"
+    sides: int,
+    circumradius: float,
+    *,
+    center: Numbers = (0.0, 0.0),
+    angle: float = 0.0,
+    name: Names = "outer",
 ) -> Polygon:
     """The regular polygon with a vertex at the given angle (radians) from the first axis.
 

@@ -9,11 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._files import pack, parse, unpack
+from .._files import blame, pack, parse, unpack
 from .._interval import skewed_limits
 from .._records import write_bytes
+from .._types import Numbers
 from ..problem import Problem
 from ..reference import fem_reference
+
+_FLOATS = ("float16", "float32", "float64")
+_COUNTS = ("int32", "int64")
 
 
 class Labels(NamedTuple):
@@ -96,14 +100,21 @@ class Labels(NamedTuple):
     @classmethod
     def load(cls, path: Path | str) -> "Labels":
         """Read what `save` wrote."""
-        found = unpack(Path(path), [*cls._fields])
-        provenance = parse(Path(path), found.pop("provenance"))
-        n_paths = int(found.pop("n_paths"))
+        path = Path(path)
+        found = unpack(path, [*cls._fields])
+        provenance = parse(path, found.pop("provenance"))
+        n_paths = found.pop("n_paths")
+        with blame(path):
+            if n_paths.shape != () or n_paths.dtype.kind != "i" or n_paths < 0:
+                raise ValueError(f"`n_paths` is {n_paths!r}")
+            _check_arrays(found)
         arrays = {name: jnp.asarray(array) for name, array in found.items()}
-        return cls(**arrays, n_paths=n_paths, provenance=provenance)
+        return cls(**arrays, n_paths=int(n_paths), provenance=provenance)
 
     @classmethod
-    def from_data(cls, points, value, stderr, *, source: str = "data") -> "Labels":
+    def from_data(
+        cls, points: Numbers, value: Numbers, stderr: Numbers, *, source: str = "data"
+    ) -> "Labels":
         """Measured or computed values as labels.
 
         Args:
@@ -139,7 +150,7 @@ class Labels(NamedTuple):
         )  # fmt: skip
 
     @classmethod
-    def from_fem(cls, problem: Problem, points, *, h: float) -> "Labels":
+    def from_fem(cls, problem: Problem, points: Numbers, *, h: float) -> "Labels":
         """Values of a finite element solution on a mesh of size `h`, with its own error estimate.
 
         Args:
@@ -152,3 +163,19 @@ class Labels(NamedTuple):
         size = float(np.sqrt(np.mean(value**2)))
         error = (reference.error_estimate or 0.0) * size
         return cls.from_data(points, value, error, source=f"finite elements, h={h:g}")
+
+
+def _check_arrays(found: dict[str, np.ndarray]) -> None:
+    """Refuse arrays that no labels have."""
+    points = found["points"]
+    if points.ndim != 2 or len(points) == 0:
+        raise ValueError(f"`points` has shape {points.shape}")
+    for name, array in found.items():
+        if array.dtype not in (_COUNTS if name == "unfinished" else _FLOATS):
+            raise ValueError(f"`{name}` has the type {array.dtype}")
+        if name != "points" and array.shape != points.shape[:1]:
+            raise ValueError(f"`{name}` has shape {array.shape} for {len(points)} points")
+        if name in ("points", "value", "stderr") and not np.all(np.isfinite(array)):
+            raise ValueError(f"`{name}` is not finite")
+    if np.any(found["stderr"] < 0) or np.any(found["unfinished"] < 0):
+        raise ValueError("`stderr` or `unfinished` is negative")

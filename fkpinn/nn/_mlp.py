@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._field import AbstractField, Directions, Taylor, Weights
@@ -47,7 +48,7 @@ class MLP(AbstractField):
         frequencies: float | Sequence[Sequence[float]] | None = None,
         n_features: int = 16,
         output_scale: float = 1.0,
-        dtype=None,
+        dtype: DTypeLike | None = None,
         key: PRNGKeyArray,
     ):
         if not widths or min(widths) < 1:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..domain import AbstractDomain
@@ -23,7 +24,7 @@ def sample_boundary(
     n: int,
     *,
     part: str | None = None,
-    dtype=None,
+    dtype: DTypeLike | None = None,
     key: PRNGKeyArray,
 ) -> BoundaryPoints:
     """Independent uniform points of the boundary, with uniform times if there are any.
@@ -46,7 +47,7 @@ def sobol_boundary(
     *,
     part: str | None = None,
     seed: int = 0,
-    dtype=None,
+    dtype: DTypeLike | None = None,
 ) -> BoundaryPoints:
     """Scrambled Sobol points of the boundary: more even than random ones. Not under jit.
 

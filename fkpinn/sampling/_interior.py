@@ -1,6 +1,7 @@
 """Points in the domain; in time and space for parabolic problems."""
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..domain import AbstractDomain
@@ -9,7 +10,7 @@ from ._fill import Draw, fill_random, fill_sobol
 
 
 def sample_interior(
-    where: Problem | AbstractDomain, n: int, *, dtype=None, key: PRNGKeyArray
+    where: Problem | AbstractDomain, n: int, *, dtype: DTypeLike | None = None, key: PRNGKeyArray
 ) -> Float[Array, "n z"]:
     """Independent uniform points of the domain, with uniform times if the problem has any.
 
@@ -25,7 +26,7 @@ def sample_interior(
 
 
 def sobol_interior(
-    where: Problem | AbstractDomain, n: int, *, seed: int = 0, dtype=None
+    where: Problem | AbstractDomain, n: int, *, seed: int = 0, dtype: DTypeLike | None = None
 ) -> Float[Array, "n z"]:
     """Scrambled Sobol points of the domain: more even than random ones. Not under jit.
 
@@ -41,7 +42,7 @@ def sobol_interior(
 
 
 def sample_terminal(
-    problem: Problem, n: int, *, dtype=None, key: PRNGKeyArray
+    problem: Problem, n: int, *, dtype: DTypeLike | None = None, key: PRNGKeyArray
 ) -> Float[Array, "n z"]:
     """Independent uniform points of the domain at the final time of a parabolic problem."""
     if problem.horizon is None:
