@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fkpinn._progress import TensorBoardProgress as TensorBoardProgress
     from fkpinn._solve import Settings as Settings
     from fkpinn._solve import Solution as Solution
     from fkpinn._solve import load as load
@@ -83,6 +84,7 @@ _EXPORTS: dict[str, str] = {
     "certify": "fkpinn.evaluate",
     "errors": "fkpinn.evaluate",
     "value_with_interval": "fkpinn.evaluate",
+    "TensorBoardProgress": "fkpinn._progress",
     "Settings": "fkpinn._solve",
     "Solution": "fkpinn._solve",
     "load": "fkpinn._solve",

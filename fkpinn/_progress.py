@@ -1,6 +1,8 @@
 """How long computations tell whoever started them how far they are."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 
 @runtime_checkable
@@ -60,3 +62,64 @@ class Renamed:
 
     def finish(self) -> None:
         """Left to whoever began."""
+
+
+class Together:
+    """Several that are told the same."""
+
+    def __init__(self, *inner: AbstractProgress):
+        self.inner = inner
+
+    def start(self, description: str, total: int | None) -> None:
+        """Pass it on."""
+        for one in self.inner:
+            one.start(description, total)
+
+    def update(self, completed: int, **shown_metrics: float) -> None:
+        """Pass it on."""
+        for one in self.inner:
+            one.update(completed, **shown_metrics)
+
+    def finish(self) -> None:
+        """Pass it on."""
+        for one in self.inner:
+            one.finish()
+
+
+class TensorBoardProgress:
+    """Curves for TensorBoard: one for every number that a phase reports.
+
+    `pip install "fkpinn[tensorboard]"` brings what it needs; `tensorboard --logdir FOLDER` shows
+    them, also while a run goes on.
+
+    Args:
+        folder: where the event files go.
+    """
+
+    def __init__(self, folder: Path | str):
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise ImportError(
+                'Curves for TensorBoard need tensorboardX: pip install "fkpinn[tensorboard]".'
+            ) from error
+        self._open: Callable[[], Any] = lambda: SummaryWriter(str(folder))
+        self._writer: Any = None  # opened with the first number: a refused run leaves no folder
+        self._phase = ""
+
+    def start(self, description: str, total: int | None) -> None:
+        """Curves of this name follow."""
+        del total
+        self._phase = description
+
+    def update(self, completed: int, **shown_metrics: float) -> None:
+        """One point of each curve."""
+        if shown_metrics and self._writer is None:
+            self._writer = self._open()
+        for name, value in shown_metrics.items():
+            self._writer.add_scalar(f"{self._phase}/{name}", value, completed)
+
+    def finish(self) -> None:
+        """Write what is still in memory."""
+        if self._writer is not None:
+            self._writer.flush()

@@ -10,7 +10,7 @@ import tyro
 
 import fkpinn
 from fkpinn._records import write_json
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 _OPTIONS = {
     "paths": ("points", "paths", "repeats"),
@@ -61,20 +61,17 @@ class Bench:
     """Trainings of each kind; 3 by default, 1 for `refresh`."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the record to this file as well."""
-    json: bool = False
-    """Print the record as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Measure, write, print."""
         given = self._given()
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             module = _load(self.benchmark)
             record = module.run(**given)
             if self.out is not None:
                 write_json(self.out, record)
-        if self.json:
+        if self.output.json:
             print_json(record)
         else:
             _print_record(record)

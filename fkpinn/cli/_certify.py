@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 
 
@@ -27,18 +27,14 @@ class Certify:
     """Most time for the paths, about, apart from compilation."""
     seed: int = 0
     """Fixes everything random."""
-    json: bool = False
-    """Print the certificate as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Measure, draw, print."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             from fkpinn._solve import certify_run
-            from fkpinn.cli._progress import terminal_progress
 
-            progress = terminal_progress()
+            progress = self.output.progress()
             try:
                 record = certify_run(
                     self.run_folder,
@@ -51,7 +47,7 @@ class Certify:
                 )
             finally:
                 progress.finish()
-        if self.json:
+        if self.output.json:
             print_json({"certificate": record})
         else:
             for key, value in record.items():

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,18 +20,15 @@ class Compare:
     """Run folders, two or more."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("compare.html")
     """Where the page goes."""
-    json: bool = False
-    """Print the results as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Compare, print, say where the page lies."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             from fkpinn._solve import compare_runs
 
             results = compare_runs(list(self.run_folders), self.out)
-        if self.json:
+        if self.output.json:
             print_json({"report": str(self.out), "runs": results})
             return
         from fkpinn.cli._result import print_table

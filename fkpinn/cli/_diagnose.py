@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 
 
@@ -51,15 +51,11 @@ class Diagnose:
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder for record and figures; by default runs/diagnose-P, or `diagnose` in a run folder.
     Single results of `conditioning` are kept there, and the same call goes on after a break."""
-    json: bool = False
-    """Print the record as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Measure, draw, print."""
-        with stdout_reserved(self.json):
-            from fkpinn.cli._progress import terminal_progress
+        with self.output.reserved():
             from fkpinn.diagnostics import Sizes, diagnose
 
             folder = Path(self.target)
@@ -74,7 +70,7 @@ class Diagnose:
                 n_labels=self.labels, adam_steps=self.steps, sizes=self.sizes, seeds=self.seeds,
                 grid=self.grid,
             )  # fmt: skip
-            progress = terminal_progress()
+            progress = self.output.progress()
             try:
                 record = diagnose(
                     target, self.what, out=out, sizes=sizes, seed=self.seed, find=find_problem,
@@ -82,7 +78,7 @@ class Diagnose:
                 )  # fmt: skip
             finally:
                 progress.finish()
-        if self.json:
+        if self.output.json:
             print_json(record)
             return
         for line in summary(self.what, record):

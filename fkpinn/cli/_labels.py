@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import ProblemArgument, find_problem
 
 if TYPE_CHECKING:
@@ -42,16 +42,13 @@ class LabelsCommand:
     crash."""
     seed: int = 0
     """Fixes everything random."""
-    json: bool = False
-    """Print the summary as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Estimate, compare, print."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             summary = self._estimate()
-        if self.json:
+        if self.output.json:
             print_json(summary)
         else:
             for key, value in summary.items():
@@ -61,7 +58,6 @@ class LabelsCommand:
         import jax.numpy as jnp
         import jax.random as jr
 
-        from fkpinn.cli._progress import terminal_progress
         from fkpinn.labels import estimate_labels
         from fkpinn.problem import catalogue
         from fkpinn.reference import catalogue_reference
@@ -71,7 +67,7 @@ class LabelsCommand:
         problem = catalogue(found).problem if isinstance(found, str) else found
         truth = catalogue_reference(found) if isinstance(found, str) else None
         points = sample_interior(problem, self.points, dtype=jnp.float32, key=jr.key(self.seed))
-        progress = terminal_progress()
+        progress = self.output.progress()
         begin = time.perf_counter()
         try:
             labels = estimate_labels(

@@ -10,6 +10,7 @@ import tyro
 from fkpinn.cli._bench import Bench
 from fkpinn.cli._certify import Certify
 from fkpinn.cli._compare import Compare
+from fkpinn.cli._completion import Completion
 from fkpinn.cli._diagnose import Diagnose
 from fkpinn.cli._labels import LabelsCommand
 from fkpinn.cli._new import New
@@ -28,7 +29,7 @@ Start with `fkpinn problems`, then `fkpinn solve met --preset quick --out runs/d
 `fkpinn COMMAND --help` tells more about a command, `fkpinn --version` the version.
 """
 
-_COMMANDS = {
+COMMANDS = {
     "problems": Problems,
     "new": New,
     "labels": LabelsCommand,
@@ -42,6 +43,7 @@ _COMMANDS = {
     "reference": Reference,
     "reproduce": Reproduce,
     "bench": Bench,
+    "completion": Completion,
 }
 
 
@@ -61,13 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fkpinn {__version__}")
         return 0
     command = parse(argv)
-    return _guard(command.run, debug=command.debug or bool(os.environ.get("FKPINN_DEBUG")))
+    return _guard(command.run, debug=command.output.debug or bool(os.environ.get("FKPINN_DEBUG")))
 
 
 def parse(argv: Sequence[str]) -> Any:
     """The command that these arguments ask for; leaves with code 2 where they are wrong."""
     return tyro.extras.subcommand_cli_from_dict(
-        _COMMANDS,
+        COMMANDS,
         prog="fkpinn",
         description=_DESCRIPTION,
         args=list(argv),
@@ -86,11 +88,12 @@ def _guard(run: Callable[[], None], *, debug: bool) -> int:
     except BrokenPipeError:  # the reader, `head` say, had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, FileNotFoundError, FileExistsError, ImportError) as error:
         if debug:
             raise
         return _fail(error, code=2)
-    except RuntimeError as error:  # found out under jit: unfinished paths, divergence
+    # found out under jit: unfinished paths, divergence; or a full disk, a folder in use
+    except (RuntimeError, OSError, MemoryError) as error:
         if debug:
             raise
         return _fail(error, code=1)
@@ -98,6 +101,7 @@ def _guard(run: Callable[[], None], *, debug: bool) -> int:
 
 
 def _fail(error: Exception, *, code: int) -> int:
-    message = str(error).strip() or type(error).__name__
+    told = error.strerror if isinstance(error, OSError) and error.filename is None else None
+    message = told or str(error).strip() or type(error).__name__
     print(f"fkpinn: {message}\n(FKPINN_DEBUG=1 or --debug shows the traceback)", file=sys.stderr)
     return code

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 _STARTER = '''"""A problem of your own. Solve it with: fkpinn solve {file}"""
 
@@ -53,14 +53,11 @@ class New:
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """Name of the problem; the file is NAME.py in this folder."""
-    json: bool = False
-    """Print the path as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Write the file, unless there is one."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             stem = self.name.removesuffix(".py")
             if not re.fullmatch(r"[A-Za-z0-9_-]+", stem):
                 raise ValueError(
@@ -69,7 +66,7 @@ class New:
             path = Path(f"{stem}.py")
             with open(path, "x", encoding="utf-8") as file:  # never over a file that is there
                 file.write(_STARTER.format(file=path.name, name=stem))
-        if self.json:
+        if self.output.json:
             print_json({"file": str(path)})
         else:
             print(f"{path}: edit it, then `fkpinn solve {path}`")

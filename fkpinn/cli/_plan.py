@@ -4,7 +4,7 @@ import dataclasses
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import ProblemArgument, find_problem
 
 if TYPE_CHECKING:
@@ -26,29 +26,25 @@ class PlanCommand:
     """At how many points labels are wanted."""
     seed: int = 0
     """Fixes everything random."""
-    json: bool = False
-    """Print the plan as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Measure, choose, print."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             plan = self._plan()
         record = plan._asdict() | {"command": self._command(plan)}
-        if self.json:
+        if self.output.json:
             print_json(record)
         else:
             _print(plan, record["command"])
 
     def _plan(self) -> "LabelPlan":
-        from fkpinn.cli._progress import terminal_progress
         from fkpinn.labels import plan_labels
         from fkpinn.problem import catalogue
 
         found = find_problem(self.problem)
         problem = catalogue(found).problem if isinstance(found, str) else found
-        progress = terminal_progress()
+        progress = self.output.progress()
         try:
             return plan_labels(
                 problem,

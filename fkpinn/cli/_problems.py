@@ -3,7 +3,7 @@
 import dataclasses
 
 from fkpinn.cli._catalogue import Entry, read_catalogue
-from fkpinn.cli._json import print_json
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,15 +13,12 @@ class Problems:
     Example: `fkpinn problems --json`
     """
 
-    json: bool = False
-    """Print one JSON list on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Print the catalogue."""
         entries = read_catalogue()
-        if self.json:
+        if self.output.json:
             print_json(entries)
         else:
             _print_table(entries)

@@ -1,39 +1,39 @@
-"""Progress on standard error: a bar in a terminal, a line now and then elsewhere."""
+"""Progress on standard error: a live view in a terminal, a line now and then elsewhere."""
 
+import math
 import sys
 import time
+from collections.abc import Iterable
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
-from fkpinn._progress import AbstractProgress
-
-
-def terminal_progress() -> AbstractProgress:
-    """The reporter that suits standard error."""
-    return BarProgress() if sys.stderr.isatty() else LineProgress()
+_BARS = "▁▂▃▄▅▆▇█"
+_CURVE = 24  # characters of a curve
 
 
 class BarProgress:
-    """One live bar a phase, with the time left and the latest metrics."""
+    """A bar a phase, with speed and time left; below, what it reports and how that went so far."""
 
     def __init__(self):
-        self._bars = Progress(
+        self._view = _View(
             TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
+            BarColumn(bar_width=20),
+            _Count(),
+            _Speed(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[metrics]}"),
             console=Console(stderr=True),
         )
         self._task: TaskID | None = None
@@ -41,24 +41,82 @@ class BarProgress:
     def start(self, description: str, total: int | None) -> None:
         """Open a bar; the one before is complete."""
         self._complete()
-        self._bars.start()
-        self._task = self._bars.add_task(description, total=total, metrics="")
+        self._view.curves = {}
+        self._view.start()
+        self._task = self._view.add_task(description, total=total)
 
     def update(self, completed: int, **shown_metrics: float) -> None:
         """Move the bar."""
+        for name, value in shown_metrics.items():
+            self._view.curves.setdefault(name, []).append(value)
         if self._task is not None:
-            metrics = _metrics(shown_metrics)
-            self._bars.update(self._task, completed=completed, metrics=metrics)
+            self._view.update(self._task, completed=completed)
 
     def finish(self) -> None:
         """Leave the bars as they are and give the terminal back."""
         self._complete()
-        self._bars.stop()
+        self._view.stop()
 
     def _complete(self) -> None:
         if self._task is not None:
-            self._bars.stop_task(self._task)
+            self._view.stop_task(self._task)
             self._task = None
+
+
+class _View(Progress):
+    """Bars, and under them one line for each number that the last phase reports."""
+
+    def __init__(self, *columns, **options):
+        self.curves: dict[str, list[float]] = {}
+        super().__init__(*columns, **options)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """All that is shown."""
+        yield self.make_tasks_table(self.tasks)
+        width = max(map(len, self.curves), default=0)
+        for name, values in self.curves.items():
+            yield Text(f"  {name:<{width}}  {values[-1]:9.3g}  {spark(values)}", style="dim")
+
+
+class _Count(ProgressColumn):
+    """Units of work, done and in all."""
+
+    def render(self, task: Task) -> Text:
+        """As short as it goes."""
+        total = "?" if task.total is None else short(task.total)
+        return Text(f"{short(task.completed)}/{total}", style="progress.download")
+
+
+class _Speed(ProgressColumn):
+    """Units of work a second."""
+
+    def render(self, task: Task) -> Text:
+        """As short as it goes."""
+        speed = task.finished_speed or task.speed
+        return Text("" if not speed else f"{short(speed)}/s", style="dim")
+
+
+def short(number: float | int) -> str:
+    """A number in at most five characters: 12, 20.4k, 3.1M."""
+    if number < 1e4:
+        return f"{number:.3g}" if number < 100 else f"{number:.0f}"
+    size, suffix = next((s, x) for s, x in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if number >= s)
+    return f"{number / size:.3g}{suffix}"
+
+
+def spark(values: list[float], width: int = _CURVE) -> str:
+    """A curve in one line of text, on a log scale where all values are positive."""
+    finite = [v for v in values if math.isfinite(v)]
+    if len(finite) < 2:
+        return ""
+    if min(finite) > 0:
+        finite = [math.log(v) for v in finite]
+    n = min(width, len(finite))
+    picked = [finite[(len(finite) - 1) * k // (n - 1)] for k in range(n)]
+    low, high = min(picked), max(picked)
+    if high == low:
+        return _BARS[0] * n
+    return "".join(_BARS[round((v - low) / (high - low) * (len(_BARS) - 1))] for v in picked)
 
 
 class LineProgress:

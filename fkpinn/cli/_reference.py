@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import ProblemArgument, find_problem
 
 if TYPE_CHECKING:
@@ -31,14 +31,11 @@ class Reference:
     """Compute finite elements, 64 times 2**N edges across; by default the best truth at hand."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Store a finite element reference in this .npz file."""
-    json: bool = False
-    """Print one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Compute, store, print."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             began = time.perf_counter()
             problem, truth = self._compute()
             seconds = time.perf_counter() - began
@@ -47,7 +44,7 @@ class Reference:
                 truth.provenance["command"] = words
                 _store(truth, self.out)
             summary = _describe(problem, truth) | {"seconds": seconds, "out": self.out}
-        if self.json:
+        if self.output.json:
             print_json(summary)
         else:
             for key, value in summary.items():

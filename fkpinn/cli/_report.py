@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,18 +18,15 @@ class Report:
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """A run folder that `fkpinn solve` made."""
-    json: bool = False
-    """Print where it lies as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Write and say where."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             from fkpinn._solve import report_run
 
             path = report_run(self.run_folder)
-        if self.json:
+        if self.output.json:
             print_json({"report": str(path)})
         else:
             print(path)

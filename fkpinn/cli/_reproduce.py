@@ -1,14 +1,13 @@
 """`fkpinn reproduce`: tables and figures of the paper."""
 
 import dataclasses
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,20 +39,16 @@ class Reproduce:
     """Folder of the records."""
     pages: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("docs/reproduce")
     """Folder of the pages."""
-    json: bool = False
-    """Print what was made as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Run, draw, print."""
-        with stdout_reserved(self.json):
-            from fkpinn.cli._progress import terminal_progress
+        with self.output.reserved():
             from fkpinn.experiments import known_experiments, read_experiment, reproduce
 
             names = known_experiments(self.configs) if self.name == "all" else [self.name]
             experiments = [read_experiment(self.configs, name, self.seeds) for name in names]
-            progress, end = terminal_progress(), time.monotonic() + self.seconds
+            progress, end = self.output.progress(), time.monotonic() + self.seconds
             made = []
             try:
                 for experiment in experiments:
@@ -67,12 +62,12 @@ class Reproduce:
                             at_once=self.at_once,
                             jobs=self.jobs,
                             progress=progress,
-                            say=lambda text: print(text, file=sys.stderr, flush=True),
+                            say=self.output.say,
                         )
                     )
             finally:
                 progress.finish()
-        if self.json:
+        if self.output.json:
             print_json(made if self.name == "all" else made[0])
             return
         for one in made:

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from fkpinn.cli._compare import row_of
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 _KEYS = ("folder", "state", "problem", "method", "preset", "seed", "errors", "certificate")
 
@@ -21,18 +21,15 @@ class Runs:
 
     root: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """Where to look, at any depth."""
-    json: bool = False
-    """Print them as one JSON list on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Look and print."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             from fkpinn._solve import list_runs
 
             found = list_runs(self.root)
-        if self.json:
+        if self.output.json:
             print_json([{key: one.get(key) for key in _KEYS} for one in found])
             return
         from fkpinn.cli._result import print_table

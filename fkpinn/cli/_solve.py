@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from fkpinn.cli._json import print_json, stdout_reserved
+from fkpinn._progress import AbstractProgress, TensorBoardProgress, Together
+from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 
 
@@ -29,7 +30,11 @@ class Solve:
     optimizer; nncg comes after Adam and L-BFGS."""
     preset: Literal["quick", "best", "paper"] = "quick"
     """How much work: minutes on two cores, our best, or the paper's setting to the letter."""
-    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY=VALUE")] = ()
+    set: Annotated[
+        tuple[tuple[str, ...], ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(metavar="KEY=VALUE"),
+    ] = ()
     """Settings to change, such as `n_paths=500`."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Go on with this run folder after a crash, instead of starting a run."""
@@ -40,29 +45,25 @@ class Solve:
     """Fixes everything random."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Run folder; by default runs/PROBLEM-METHOD-PRESET-SEED."""
-    json: bool = False
-    """Print the result as one JSON object on standard output."""
-    debug: bool = False
-    """Show the traceback of an error."""
+    tensorboard: bool = False
+    """Write curves for TensorBoard to `tensorboard` in the run folder."""
+    output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Solve, then print the errors and where the files lie."""
-        with stdout_reserved(self.json):
+        with self.output.reserved():
             if (self.problem is None) == (self.resume is None):
                 raise ValueError("`fkpinn solve` needs a problem, or `--resume DIR`, and not both.")
-            from fkpinn.cli._progress import terminal_progress
-
-            progress = terminal_progress()
+            progress = self._progress()
             try:
                 result = self._result(progress)
             except KeyboardInterrupt:
                 progress.finish()
-                folder = self.resume or self.out or self._default_out()
-                print(f"Go on with: fkpinn solve --resume {folder}", file=sys.stderr)
+                print(f"Go on with: fkpinn solve --resume {self._folder()}", file=sys.stderr)
                 raise
             finally:
                 progress.finish()
-        if self.json:
+        if self.output.json:
             print_json(result)
         else:
             from fkpinn.cli._result import print_result
@@ -83,18 +84,27 @@ class Solve:
             problem,
             method=self.method,
             preset=self.preset,
-            settings=_changed(self.preset, self.set) if self.set else None,
+            settings=_changed(self.preset, sum(self.set, ())) if self.set else None,
             target=self.target,
             seed=self.seed,
-            out=self.out or self._default_out(),
+            out=self._folder(),
             source=self.problem,
             progress=progress,
         )
 
-    def _default_out(self) -> Path:
+    def _folder(self) -> Path:
+        given = self.resume or self.out
+        if given is not None:
+            return given
         assert self.problem is not None
         stem = Path(self.problem).stem
         return Path("runs") / f"{stem}-{self.method}-{self.preset}-{self.seed}"
+
+    def _progress(self) -> AbstractProgress:
+        shown = self.output.progress()
+        if not self.tensorboard:
+            return shown
+        return Together(shown, TensorBoardProgress(self._folder() / "tensorboard"))
 
 
 def _changed(preset: str, changes: tuple[str, ...]):

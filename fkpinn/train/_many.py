@@ -50,7 +50,6 @@ def fit_many(
     double = any(phase.optimizer.dtype == "float64" for phase in phases)
     with jax.enable_x64(True) if double else contextlib.nullcontext():
         run = _Runs(len(networks), progress or SilentProgress(), watch, jnp.stack(list(keys)))
-        run.progress.start("training", sum(phase.steps for phase in phases))
         nets, loss = _stacked("networks", networks), _stacked("losses", losses)
         weighting: AbstractWeighting = Fixed()
         for index, phase in enumerate(phases):
@@ -76,6 +75,7 @@ class _Runs:
 
     def phase(self, index: int, phase: Phase, networks, weighting, loss):
         optimizer, every = phase.optimizer, eqx.if_array(0)
+        self.progress.start(f"training, {phase.name}", phase.steps)
         if phase.times > 1:
             keys = jax.vmap(lambda key: jr.fold_in(key, index))(self.keys)
             more = lambda u, terms, key: terms.redrawn(u, key, phase.times)
@@ -147,7 +147,7 @@ class _Runs:
             self.history[i].append(record)
         if alive.any():
             mean = float(np.mean(np.asarray(report.loss)[alive]))
-            self.progress.update(self.done + step, loss=mean)
+            self.progress.update(step, loss=mean)
 
 
 def _stacked(argument: str, trees: Sequence[Any]) -> Any:
