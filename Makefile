@@ -32,7 +32,9 @@ lint: install  ## Style, format and types
 	@# pyright fetches its Node package on first use. Errors it finds stop us; being offline does not.
 	@if npm_config_fetch_retries=0 PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --version >/dev/null 2>&1; then \
 	    echo "$(BIN)/pyright"; \
-	    PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python; \
+	    PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python && \
+	    PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal \
+	        --verifytypes fkpinn; \
 	else \
 	    echo "pyright cannot start here (it needs Node and, once, the network): types not checked"; \
 	fi

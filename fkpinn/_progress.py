@@ -49,7 +49,8 @@ class Renamed:
     """Progress whose phases go by another name, since what runs them does not know what for."""
 
     def __init__(self, inner: AbstractProgress, name: str):
-        self.inner, self.name = inner, name
+        self.inner: AbstractProgress = inner
+        self.name: str = name
 
     def start(self, description: str, total: int | None) -> None:
         """A phase of the other name begins."""
@@ -68,7 +69,7 @@ class Together:
     """Several that are told the same."""
 
     def __init__(self, *inner: AbstractProgress):
-        self.inner = inner
+        self.inner: tuple[AbstractProgress, ...] = inner
 
     def start(self, description: str, total: int | None) -> None:
         """Pass it on."""

@@ -103,7 +103,7 @@ class Constants:
     optimization: float = 1.0
     optimization_rate: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
             if not 0 < value < math.inf:
                 raise ValueError(f"`{name}` must be positive; got {value}.")

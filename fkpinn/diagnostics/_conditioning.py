@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from .._progress import AbstractProgress, SilentProgress
 from .._solve import Settings, train_network
@@ -26,7 +27,7 @@ _SHARES = (1e-3, 1e-6, 1e-9, 1e-12)  # of the largest eigenvalue, to count those
 
 
 def plain_loss(
-    problem: Problem, n_interior: int, n_boundary: int, labels: Labels | None, *, key
+    problem: Problem, n_interior: int, n_boundary: int, labels: Labels | None, *, key: PRNGKeyArray
 ) -> Loss:
     """Residual, boundary and label terms without any scaling, as in the paper's theory.
 

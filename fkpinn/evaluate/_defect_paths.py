@@ -57,20 +57,21 @@ class DefectPaths:
         name: str = "corrections",
         progress: AbstractProgress | None = None,
     ):
-        self.seed, self.double = seed, dtype == "float64"
-        self.progress = Renamed(progress or SilentProgress(), name)
+        self.seed: int = seed
+        self.double: bool = dtype == "float64"
+        self.progress: AbstractProgress = Renamed(progress or SilentProgress(), name)
         with jax.enable_x64(self.double):
             candidate = cast(candidate, dtype)
-            self.points = jnp.asarray(points, dtype)
-            self.value = np.asarray(_values(candidate, self.points), np.float64)
-            self.dt = dt or step_size(problem, self.points, _REACH)
-            self.problem = defect_problem(problem, candidate)
+            self.points: Array = jnp.asarray(points, dtype)
+            self.value: np.ndarray = np.asarray(_values(candidate, self.points), np.float64)
+            self.dt: float = dt or step_size(problem, self.points, _REACH)
+            self.problem: Problem = defect_problem(problem, candidate)
         if not np.all(np.isfinite(self.value)):
             bad = np.asarray(points)[int(np.argmin(np.isfinite(self.value)))]
             raise ValueError(f"`candidate` is not finite at {bad}.")
-        self.scheme = choose_scheme(self.problem, scheme).name
-        self.stepped = self.scheme != "spheres"
-        self.every = _EVERY if self.stepped else 1
+        self.scheme: str = choose_scheme(self.problem, scheme).name
+        self.stepped: bool = self.scheme != "spheres"
+        self.every: int = _EVERY if self.stepped else 1
 
     def run(
         self, n_paths: int, *, coarse: bool = False, bias: bool = False, stream: int = 0

@@ -39,7 +39,9 @@ def errors(
     return compare(value, gradient, np.asarray(true_value), np.asarray(true_gradient))
 
 
-def compare(value, gradient, true_value, true_gradient) -> Errors:
+def compare(
+    value: np.ndarray, gradient: np.ndarray, true_value: np.ndarray, true_gradient: np.ndarray
+) -> Errors:
     """The five error measures from values and gradients at the same points."""
     square = np.mean((value - true_value) ** 2)
     slope = np.mean(np.sum((gradient - true_gradient) ** 2, axis=1))

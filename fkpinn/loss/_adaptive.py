@@ -30,7 +30,7 @@ class Adaptive(eqx.Module):
     floor: float = eqx.field(static=True, default=1.0)
     pool: int = eqx.field(static=True, default=4)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.power < 0 or self.floor < 0 or self.pool < 1:
             raise ValueError(
                 "`Adaptive` needs `power` and `floor` of at least 0 and `pool` of at least 1; got "
@@ -43,7 +43,7 @@ class Adaptive(eqx.Module):
         u: ScalarField,
         at: Callable[[Any, Any], Scalar],
         n: int,
-        dtype,
+        dtype: Any,
         *,
         key: PRNGKeyArray,
     ) -> Points:

@@ -168,7 +168,7 @@ class LabelTerm(AbstractTerm):
         size: float = 1.0,
         by_error: bool = False,
         batch: int | None = None,
-        dtype=None,
+        dtype: Any = None,
     ) -> "LabelTerm":
         r"""The term of labels; with `by_error` each weighs $1/(\text{stderr}^2+\text{bias}^2)$.
 
@@ -227,6 +227,6 @@ class Loss(eqx.Module):
         return Loss({name: term.redrawn(u, k, times) for (name, term), k in drawn})
 
 
-def cast(tree: Any, dtype) -> Any:
+def cast(tree: Any, dtype: Any) -> Any:
     """The same with every real array in the given precision."""
     return jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, tree)

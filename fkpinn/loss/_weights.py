@@ -1,7 +1,7 @@
 """How the terms of a loss are weighed against each other."""
 
 import abc
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ class Fixed(AbstractWeighting):
 
     given: dict[str, float] = eqx.field(default_factory=dict)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         _check("given", self.given)
 
     def weights(self, names: tuple[str, ...], step: Array) -> dict[str, Scalar]:
@@ -80,7 +80,7 @@ class Annealed(AbstractWeighting):
     floor: float = eqx.field(static=True, default=0.0)
     hold: int = eqx.field(static=True, default=0)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         _check("given", self.given)
         if not 0 < self.rate <= 1:
             raise ValueError(f"`rate` must lie in (0, 1]; got {self.rate}.")
@@ -115,7 +115,7 @@ class Uncertainty(AbstractWeighting):
     log_variances: dict[str, Float[Array, ""]]
     limit: float = eqx.field(static=True)
 
-    def __init__(self, names: tuple[str, ...], *, limit: float = 5.0, dtype=None):
+    def __init__(self, names: tuple[str, ...], *, limit: float = 5.0, dtype: Any = None):
         if not limit > 0:
             raise ValueError(f"`limit` must be positive; got {limit}.")
         self.log_variances = {name: jnp.zeros((), dtype or float) for name in names}

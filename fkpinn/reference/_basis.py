@@ -8,9 +8,10 @@ import numpy as np
 class AbstractBasis(abc.ABC):
     """`size` functions on `[lower, upper]` that vanish at both ends."""
 
-    lower: float
-    upper: float
-    size: int
+    def __init__(self, lower: float, upper: float, size: int):
+        self.lower: float = lower
+        self.upper: float = upper
+        self.size: int = size
 
     @abc.abstractmethod
     def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -28,9 +29,6 @@ class SineBasis(AbstractBasis):
     ends; kept to check the other basis.
     """
 
-    def __init__(self, lower: float, upper: float, size: int):
-        self.lower, self.upper, self.size = lower, upper, size
-
     def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Normalized sines."""
         width = self.upper - self.lower
@@ -42,9 +40,6 @@ class SineBasis(AbstractBasis):
 
 class LegendreBasis(AbstractBasis):
     """Differences of Legendre polynomials `P_k - P_(k+2)`, scaled to unit slope norm."""
-
-    def __init__(self, lower: float, upper: float, size: int):
-        self.lower, self.upper, self.size = lower, upper, size
 
     def evaluate(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By the three-term recurrence; slopes are multiples of `P_(k+1)`."""

@@ -22,7 +22,8 @@ class ExactReference(AbstractReference):
             raise TypeError(
                 f"`function` must be a function of one point of the problem; got {function!r}."
             )
-        self.problem, self.function = problem, function
+        self.problem: Problem = problem
+        self.function: Any = function
         self.error_estimate: float | None = 0.0
         self.provenance: dict[str, Any] = {"method": "exact", "problem": problem.name}
         self._both = Batched(jax.value_and_grad(function))

@@ -25,8 +25,10 @@ class GalerkinReference(AbstractReference):
         coefficients: np.ndarray,
         error_estimate: float | None,
     ):
-        self.problem, self.bases, self.coefficients = problem, bases, coefficients
-        self.error_estimate = error_estimate
+        self.problem: Problem = problem
+        self.bases: tuple[AbstractBasis, AbstractBasis] = bases
+        self.coefficients: np.ndarray = coefficients
+        self.error_estimate: float | None = error_estimate
         self.provenance: dict[str, Any] = {
             "method": "Galerkin",
             "problem": problem.name,

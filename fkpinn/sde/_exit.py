@@ -51,7 +51,9 @@ class PlainExit(AbstractExit):
 
     uses_uniform = False
 
-    def reached(self, problem, before, after, spread, uniform) -> Bool[Array, ""]:
+    def reached(
+        self, problem: Problem, before: Scalar, after: Scalar, spread: Scalar, uniform: Scalar
+    ) -> Bool[Array, ""]:
         """Seen outside."""
         return ~(after > 0)  # NaN is out too
 
@@ -65,7 +67,9 @@ class ShiftedExit(AbstractExit):
 
     uses_uniform = False
 
-    def reached(self, problem, before, after, spread, uniform) -> Bool[Array, ""]:
+    def reached(
+        self, problem: Problem, before: Scalar, after: Scalar, spread: Scalar, uniform: Scalar
+    ) -> Bool[Array, ""]:
         """Closer than the overshoot that the grid would miss."""
         return ~(after > OVERSHOOT * spread)
 
@@ -79,7 +83,9 @@ class BridgeExit(AbstractExit):
 
     uses_uniform = True
 
-    def reached(self, problem, before, after, spread, uniform) -> Bool[Array, ""]:
+    def reached(
+        self, problem: Problem, before: Scalar, after: Scalar, spread: Scalar, uniform: Scalar
+    ) -> Bool[Array, ""]:
         """Outside at the end, or crossed on the way."""
         crossed = jnp.exp(-2.0 * jnp.maximum(before, 0.0) * after / spread**2)
         return ~(after > 0) | (uniform < crossed)

@@ -1,7 +1,8 @@
 """A path on its way, and what a walk must say for itself."""
 
 import abc
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,6 +12,7 @@ from jaxtyping import Array, Int32, UInt32
 from .._types import Point, Scalar, SpaceTimePoint, Vector
 from ..problem import Dirichlet, Problem, Robin
 
+Control: TypeAlias = Callable[..., Any] | None  # of one point; its gradient makes a martingale
 FORGET = 1e-7  # a path with a smaller discount adds nothing any more
 
 
@@ -77,7 +79,7 @@ class AbstractWalk(eqx.Module):
         """Prepare a path that has not moved yet."""
 
     @abc.abstractmethod
-    def advance(self, problem: Problem, control, lane: Lane, numbers: Numbers) -> Lane:
+    def advance(self, problem: Problem, control: Control, lane: Lane, numbers: Numbers) -> Lane:
         """Take the steps the numbers are for; an ended path stays where it is."""
 
     @abc.abstractmethod

@@ -1,7 +1,7 @@
 """Paths that move in time steps: move, collect, reflect, stop."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array, Int32, UInt32
 from .._types import Scalar, SpaceTimePoint, Vector
 from ..problem import Problem
 from ._exit import AbstractExit, absorbing, spread_across
-from ._lane import FORGET, AbstractWalk, Lane, Need, Numbers, absorbed_value
+from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 from ._reflect import Wall, collect_flux, meet_walls, wear_off
 from ._stepper import AbstractStepper, kick
 
@@ -59,7 +59,7 @@ class Scheme(AbstractWalk):
             return lane
         return lane._replace(log_discount=0.5 * problem.reaction(z) * dt)
 
-    def advance(self, problem: Problem, control, lane: Lane, numbers: Numbers) -> Lane:
+    def advance(self, problem: Problem, control: Control, lane: Lane, numbers: Numbers) -> Lane:
         """Take the steps the numbers are for; an ended path stays where it is."""
         need = self.need(problem)
         count = len(numbers.normals) // need.normals
@@ -82,7 +82,9 @@ class Scheme(AbstractWalk):
         paying = _Paying(z, zero, lane.log_discount, met)
         return Held(lane, step, paying, jnp.int32(0))
 
-    def look(self, problem: Problem, control, held: "Held", noise: Vector, uniform) -> "Held":
+    def look(
+        self, problem: Problem, control: Control, held: "Held", noise: Vector, uniform: Any
+    ) -> "Held":
         """Take one step, and remember where it began if it is the one."""
         before = held.lane
         lane, paying = _step(problem, self, control, before, noise, uniform)

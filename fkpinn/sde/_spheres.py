@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar, Vector
 from ..problem import Dirichlet, Problem
-from ._lane import FORGET, AbstractWalk, Lane, Need, Numbers, absorbed_value
+from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 
 _LAYER = 2.0  # width, in shells, of the layer that a walk leaves at its end
 _TERMS = 18  # of the series of `screening`, exact to rounding up to 1 (1 / 18! is 2e-16)
@@ -36,7 +36,7 @@ class Spheres(AbstractWalk):
 
     epsilon: float = eqx.field(default=2e-4, static=True)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if not 0 < self.epsilon < 0.1:
             raise ValueError(
                 f"`Spheres(epsilon=...)` must lie between 0 and 0.1, as a part of the domain's "
@@ -90,7 +90,7 @@ class Spheres(AbstractWalk):
         """Nothing to prepare."""
         return lane
 
-    def advance(self, problem: Problem, control, lane: Lane, numbers: Numbers) -> Lane:
+    def advance(self, problem: Problem, control: Control, lane: Lane, numbers: Numbers) -> Lane:
         """Jump from sphere to sphere."""
         assert control is None
         need, shell = self.need(problem), self._shell(problem, lane.x.dtype)

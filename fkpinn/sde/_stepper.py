@@ -60,7 +60,14 @@ class EulerMaruyama(AbstractStepper):
 
     order = 1
 
-    def step(self, problem, z, dt, noise, signs) -> Point:
+    def step(
+        self,
+        problem: Problem,
+        z: SpaceTimePoint,
+        dt: Scalar,
+        noise: Float[Array, " m"],
+        signs: Float[Array, " s"],
+    ) -> Point:
         """Drift and noise of the left end."""
         x = problem.space(z)
         return x + problem.drift(z) * dt + kick(problem, z, jnp.sqrt(dt) * noise)
@@ -71,7 +78,14 @@ class Heun(AbstractStepper):
 
     order = 2
 
-    def step(self, problem, z, dt, noise, signs) -> Point:
+    def step(
+        self,
+        problem: Problem,
+        z: SpaceTimePoint,
+        dt: Scalar,
+        noise: Float[Array, " m"],
+        signs: Float[Array, " s"],
+    ) -> Point:
         """Predict, then correct the drift."""
         x, b = problem.space(z), problem.drift(z)
         push = kick(problem, z, jnp.sqrt(dt) * noise)
@@ -93,7 +107,14 @@ class Platen(AbstractStepper):
         """One for each pair of noises."""
         return problem.noise_dim * (problem.noise_dim - 1) // 2
 
-    def step(self, problem, z, dt, noise, signs) -> Point:
+    def step(
+        self,
+        problem: Problem,
+        z: SpaceTimePoint,
+        dt: Scalar,
+        noise: Float[Array, " m"],
+        signs: Float[Array, " s"],
+    ) -> Point:
         """Support values along each noise, combined to match moments up to order 2."""
         x, b, root = problem.space(z), problem.drift(z), jnp.sqrt(dt)
         sigma, w = problem.sigma(z), jnp.sqrt(dt) * noise

@@ -72,7 +72,7 @@ class LBFGS(AbstractOptimizer):
     searches: int = eqx.field(static=True, default=25)
     tolerance: float = eqx.field(static=True, default=1e-12)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.memory < 1 or self.searches < 1:
             raise ValueError(
                 f"`memory` and `searches` must be at least 1; got {self.memory}, {self.searches}."

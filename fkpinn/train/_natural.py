@@ -51,7 +51,7 @@ class NaturalGradient(AbstractOptimizer):
     halvings: int = eqx.field(static=True, default=8)
     settle: int | None = eqx.field(static=True, default=None)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if not 0 < self.least <= self.damping <= self.most:
             raise ValueError(
                 f"`damping` must lie between `least` and `most`; got {self.damping}, {self.least}, "

@@ -48,7 +48,7 @@ class NystromNewton(AbstractOptimizer):
     tolerance: float = eqx.field(static=True, default=1e-10)
     halvings: int = eqx.field(static=True, default=30)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if not self.damping > 0:
             raise ValueError(f"`damping` must be positive; got {self.damping}.")
         if min(self.rank, self.every, self.solves, self.halvings) < 1:

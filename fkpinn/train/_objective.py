@@ -78,7 +78,9 @@ class Objective(eqx.Module):
         return eqx.combine(self.unravel(parameters), self.static)
 
 
-def split(network: Any, weighting: AbstractWeighting) -> tuple[Parameters, Any, Callable]:
+def split(
+    network: Any, weighting: AbstractWeighting
+) -> tuple[Parameters, Any, Callable[[Any], Any]]:
     """The trained numbers as one vector, what is left, and the way back."""
     arrays, static = eqx.partition((network, weighting), eqx.is_inexact_array)
     parameters, unravel = ravel_pytree(arrays)
