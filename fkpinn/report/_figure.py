@@ -30,7 +30,10 @@ def draw_slice(
         _draw_line(plots[0], axes[0], values, exact)
     else:
         _draw_maps(figure, plots, axes, values, exact, marks)
-    figure.suptitle(title)
+    if len(plots) == 1:
+        plots[0].set_title(title)
+    else:
+        figure.suptitle(title)
     return save_figure(figure, path)
 
 
@@ -106,7 +109,7 @@ def new_figure(columns: int):
     """A figure with that many plots side by side."""
     from matplotlib.figure import Figure  # no global state, no display needed
 
-    figure = Figure(figsize=(4.6 * columns if columns > 1 else 6.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(4.6 * columns if columns > 1 else 5.4, 4.2), layout="constrained")
     return figure, [figure.add_subplot(1, columns, i + 1) for i in range(columns)]
 
 
@@ -129,15 +132,32 @@ def _draw_maps(figure, plots, axes, values, exact, marks) -> None:
             ("|network − reference|", np.abs(values - exact), {"cmap": "magma", "vmin": 0.0})
         )
     for plot, (name, field, style) in zip(plots, maps, strict=True):
-        image = plot.pcolormesh(axes[0], axes[1], field, shading="auto", rasterized=True, **style)
+        image = _draw_field(plot, axes, field, style)
         figure.colorbar(image, ax=plot, shrink=0.85)
         plot.set_title(name)
         plot.set_xlabel("$x_1$")
         plot.set_ylabel("$x_2$")
         plot.set_aspect("equal")
+        plot.locator_params(nbins=5)
     if marks is not None:
         plots[0].scatter(marks[:, 0], marks[:, 1], s=3, c="white", linewidths=0, alpha=0.7)
         plots[0].set_title("network (dots: labels)")
+
+
+def _draw_field(plot, axes, field: np.ndarray, style: dict[str, Any]):
+    """A map with a smooth rim: values go on outside, and a white sheet covers them."""
+    from scipy.ndimage import distance_transform_edt, gaussian_filter
+
+    outside = np.isnan(field)
+    nearest = distance_transform_edt(outside, return_distances=False, return_indices=True)
+    full = field[tuple(np.asarray(nearest))]
+    image = plot.pcolormesh(*axes, full, shading="auto", rasterized=True, **style)
+    if outside.any():
+        cover = gaussian_filter(outside.astype(float), 1.0, mode="nearest")
+        plot.contourf(*axes, cover, levels=[0.5, 2.0], colors="white")
+        plot.contour(*axes, cover, levels=[0.5], colors="black", linewidths=0.8)
+    plot.set(xlim=axes[0][[0, -1]], ylim=axes[1][[0, -1]])
+    return image
 
 
 def save_figure(figure, path: Path) -> Path:
