@@ -1,15 +1,26 @@
 """What runs leave behind: plain records that go to and from JSON."""
 
+import contextlib
 import dataclasses
+import errno
+import glob
 import importlib.metadata
 import json
 import math
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+_UNFINISHED = ".unfinished"
+_SPACE = "Free some space, then run the same command: what was written before is whole."
+_RIGHTS = "Choose a folder that you may write to."
+_ADVICE = {
+    errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EFBIG: _SPACE,
+    errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS, errno.EROFS: _RIGHTS, errno.ENOTDIR: _RIGHTS,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,15 +55,6 @@ def plain(value: Any) -> Any:
             return str(value)
 
 
-def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A record from its file, or made now and written there."""
-    if path.exists():
-        return json.loads(path.read_text(encoding="utf-8"))
-    record = make()
-    write_json(path, plain(record))
-    return record
-
-
 def write_json(path: Path, record: Any) -> None:
     """Write a record whole or not at all."""
     text = json.dumps(record, indent=2, allow_nan=False, ensure_ascii=False)
@@ -60,19 +62,49 @@ def write_json(path: Path, record: Any) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, then rename."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write a file whole or not at all."""
+    with finished(Path(path)) as temporary, open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def finished(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` to write to; at the end it is renamed, or removed."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(_UNFINISHED, f".{path.name}.", path.parent)
+        os.close(handle)
+        try:
+            yield Path(temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Inside, a file is written; where the system refuses, the error says which and what to do."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, "Look after the disk, or write elsewhere.")
+        text = f"`{path}` cannot be written: {error.strerror or error}. {advice}"
+        raise (OSError(error.errno, text) if error.errno else OSError(text)) from error
+
+
+def clear_unfinished(folder: Path, name: str = "") -> None:
+    """Remove what killed processes were writing; for who has the folder, or the file, alone.
+
+    Args:
+        folder: where to look.
+        name: only what was to become a file here whose name begins so; else at any depth.
+    """
+    start = f".{glob.escape(name)}*" if name else "**/.*"
+    for path in folder.glob(start + _UNFINISHED):
+        path.unlink(missing_ok=True)
 
 
 def installed_versions() -> dict[str, str]:

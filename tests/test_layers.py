@@ -13,6 +13,7 @@ LAYERS = {
     "_records": (0, -1),
     "_files": (0, -1),
     "_interval": (0, -1),
+    "_lock": (1, 0),
     "_field": (1, 0),
     "_progress": (0, -1),
     "domain": (1, 0),

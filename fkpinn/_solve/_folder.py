@@ -1,7 +1,6 @@
 """What a run folder holds, apart from the run itself: fields for its report, and its result."""
 
 import dataclasses
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._files import pack, unpack
+from .._files import blame, pack, read_json
 from .._records import write_bytes
 from ..evaluate import Certificate
 from ..labels import Labels
 from ..problem import Problem, describe
-from ..report import write_comparison, write_report
+from ..report import read_fields, write_comparison, write_report
 from ._settings import Settings, toml
 
 _FIELDS = "fields.npz"
@@ -56,7 +55,7 @@ def save_fields(
 def save_corrections(folder: Path, problem: Problem, certificate: Certificate) -> None:
     """Put the corrections of a new certificate in place of the old ones."""
     path = folder / _FIELDS
-    there = unpack(path, ["axis_0", "values"], "file of fields", others=True)
+    there = read_fields(path)
     kept = {name: array for name, array in there.items() if not name.startswith("found_")}
     new = {key: np.asarray(a, np.float32) for key, a in _found(problem, certificate).items()}
     write_bytes(path, pack(kept | new))
@@ -98,15 +97,26 @@ def read_result(folder: Path) -> dict[str, Any]:
             f"`{folder}` has no result yet: its run has not ended. Try `fkpinn solve --resume "
             f"{folder}`."
         )
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"`{path}` is damaged: {error}.") from error
+    result = read_json(path)
     wanted = {"problem", "method", "preset", "seed", "seconds", "settings", "about"}
-    missing = wanted - set(result) if isinstance(result, dict) else wanted
+    missing = wanted - set(result)
     if missing:
         raise ValueError(f"`{path}` is damaged or of another version: it has no {sorted(missing)}.")
+    with blame(path):
+        _check_numbers(result)
     return result
+
+
+def _check_numbers(result: dict[str, Any]) -> None:
+    """Refuse a result whose numbers cannot be printed."""
+    numbers = {"errors": ("l2_rel", "h1_rel"), "certificate": ("l2_rel", "ci_low", "ci_high")}
+    for key, names in numbers.items():
+        if result.get(key) is not None:
+            for name in names:
+                format(result[key][name], ".2e")
+    format(result["seconds"]["total"], ".0f")
+    if not isinstance(result["settings"], dict) or type(result["about"]["dim"]) is not int:
+        raise ValueError("`settings` or `about` is not as it should be")
 
 
 def report_run(folder: Path) -> Path:
@@ -115,7 +125,9 @@ def report_run(folder: Path) -> Path:
     Args:
         folder: the run folder.
     """
-    return write_report(Path(folder), read_result(folder))
+    result = read_result(folder)
+    with blame(Path(folder) / "result.json"):
+        return write_report(Path(folder), result)
 
 
 def compare_runs(folders: list[Path], path: Path) -> list[dict[str, Any]]:

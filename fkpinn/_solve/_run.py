@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import platform
 import threading
 import time
@@ -15,8 +14,10 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from .._files import blame, read_json
+from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
-from .._records import Errors, installed_versions, write_json
+from .._records import Errors, clear_unfinished, installed_versions, write_json
 from ..evaluate import Certificate, compare, rehearse, value_and_gradient
 from ..labels import Labels
 from ..problem import Problem, catalogue
@@ -130,7 +131,22 @@ def run(
         "seed": seed,
         "settings": dataclasses.asdict(settings),
     }
-    _claim(out, config)
+    with alone(out / "run.lock", out):
+        _claim(out, config)
+        return _run(problem, wanted, name, settings, config, out, progress)
+
+
+def _run(
+    problem: str | Problem,
+    wanted: Problem,
+    name: str,
+    settings: Settings,
+    config: dict[str, Any],
+    out: Path,
+    progress: AbstractProgress,
+) -> dict[str, Any]:
+    """Everything in the folder but its configuration."""
+    method, preset, seed = config["method"], config["preset"], config["seed"]
     label_key, train_key, test_key = jr.split(jr.key(seed), 3)
     clock = [time.perf_counter()]
     labels = make_labels(
@@ -226,20 +242,22 @@ def certify_run(
             f"`{out}` holds no solution yet: its run has not ended. Try `fkpinn solve --resume`."
         )
     problem = run_problem(out, find)
-    solution = load(path, None if isinstance(problem, str) else problem)
-    certificate = solution.certify(progress=progress, **how)
-    picture = _draw_certificate(out, solution, certificate)
-    record = certificate.to_dict()
-    stored = out / "result.json"
-    if stored.is_file():
-        result = json.loads(stored.read_text(encoding="utf-8"))
-        figures = [out / "figures" / Path(f).name for f in result["figures"]]
-        figures += [] if picture in figures else [picture]
-        result |= {"certificate": record, "figures": [str(f) for f in figures]}
-        write_json(stored, result)  # first: the report of an older folder cannot be drawn
-        save_corrections(out, solution.problem, certificate)
-        report_run(out)
-    return record
+    with alone(out / "run.lock", out):
+        solution = load(path, None if isinstance(problem, str) else problem)
+        certificate = solution.certify(progress=progress, **how)
+        picture = _draw_certificate(out, solution, certificate)
+        record = certificate.to_dict()
+        stored = out / "result.json"
+        if stored.is_file():
+            result = read_json(stored)
+            with blame(stored):
+                figures = [out / "figures" / Path(f).name for f in result["figures"]]
+            figures += [] if picture in figures else [picture]
+            result |= {"certificate": record, "figures": [str(f) for f in figures]}
+            write_json(stored, result)  # first: the report of an older folder cannot be drawn
+            save_corrections(out, solution.problem, certificate)
+            report_run(out)
+        return record
 
 
 def resume(out: Path, *, progress: AbstractProgress | None = None, find=None) -> dict[str, Any]:
@@ -332,9 +350,8 @@ def _with_rounds(trained: Fit, improved: Improved) -> Fit:
 
 
 def _claim(out: Path, config: dict[str, Any]) -> None:
-    """Make the folder ours, or refuse one that holds another run."""
+    """Make the folder ours, which is locked, or refuse one that holds another run."""
     path = out / "config.toml"
-    out.mkdir(parents=True, exist_ok=True)
     if path.exists():
         there = read_config(path)
         there["settings"] = dataclasses.asdict(there["settings"])
@@ -346,6 +363,7 @@ def _claim(out: Path, config: dict[str, Any]) -> None:
             )
     else:
         write_config(path, config)
+    clear_unfinished(out)
 
 
 class _Test(eqx.Module):

@@ -3,10 +3,10 @@
 import dataclasses
 import difflib
 import math
-import tomllib
 from pathlib import Path
 from typing import Any
 
+from .._files import brief, read_toml
 from .._records import write_bytes
 
 
@@ -57,7 +57,7 @@ class Settings:
     target: float | None = None
     checkpoint_seconds: float = 20.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             _check_type(field, getattr(self, field.name))
         if not self.widths or min(self.widths) < 1:
@@ -134,21 +134,21 @@ def write_config(path: Path, config: dict[str, Any]) -> None:
 
 def read_config(path: Path) -> dict[str, Any]:
     """What `write_config` wrote, its settings checked."""
-    try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"`{path}` is not a TOML file: {error}.") from error
+    config = read_toml(path)
     wanted = {"problem": str, "method": str, "preset": str, "seed": int, "settings": dict}
     for key, kind in wanted.items():
-        if not isinstance(config.get(key), kind):
+        if type(config.get(key)) is not kind:
             raise ValueError(
-                f"`{path}` must have `{key}`, a {kind.__name__}; got {config.get(key)!r}."
+                f"`{path}` must have `{key}`, a {kind.__name__}; got {config.get(key)!r:.80}."
             )
     for key in config:
         if key not in wanted:
             raise ValueError(f"`{path}`: there is no key `{key}`.{close_matches(key, wanted)}")
     optional = {"dt": None, "frequencies": None, "target": None}  # TOML has no word for nothing
-    config["settings"] = settings_from(optional | config["settings"])
+    try:
+        config["settings"] = settings_from(optional | config["settings"])
+    except ValueError as error:
+        raise ValueError(f"`{path}`: {brief(error)}") from error
     return config
 
 
@@ -181,7 +181,7 @@ def _check_type(field: dataclasses.Field, value: Any) -> None:
     if isinstance(value, tuple):
         wrong = wrong or any(isinstance(v, bool) or not isinstance(v, int) for v in value)
     if wrong:
-        raise ValueError(f"`{field.name}` must be of type {expected}; got {value!r}.")
+        raise ValueError(f"`{field.name}` must be of type {expected}; got {value!r:.80}.")
 
 
 def _spelled(kind: Any) -> str:

@@ -1,6 +1,7 @@
 """A trained network as a function anyone can call, save and load."""
 
 import itertools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._field import AbstractField
+from .._files import blame
 from ..evaluate import Certificate, Values, certify, value_with_interval
 from ..nn import MLP, HardDirichlet
 from ..problem import Problem, catalogue
 from ..reference import fingerprint, same_problem
 from ..report import draw_slice
-from ..train import load_about, load_state, save_state
+from ..train import check_history, load_about, load_state, save_state
 from ._phases import harden
 
 _KIND = "fkpinn solution"
@@ -124,18 +126,18 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
         problem = problem or catalogue(about["name"]).problem
     except (KeyError, ValueError) as error:
         raise ValueError(
-            f"`{path}` holds the solution of {about.get('name')!r}, which is not in the "
+            f"`{path}` holds the solution of {about.get('name')!r:.80}, which is not in the "
             f"catalogue. Pass the problem: `load(path, problem)`."
         ) from error
-    try:
+    with blame(path):
         plain = _empty_network(about, problem, path.stat().st_size)
         stored = np.array([np.nan if v is None else v for v in about["fingerprint"]], float)
-        history, stopped = list(about["history"]), list(about["stopped"])
-        name, certificate = str(about["name"]), about.get("certificate")
-        if not isinstance(certificate, (dict, type(None))):
-            raise ValueError(f"`certificate` is {certificate!r}")
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"`{path}` is damaged: {error}.") from error
+        history, stopped = about["history"], about["stopped"]
+        check_history(history, stopped)
+        name, certificate, hard = about["name"], about.get("certificate"), about["hard"]
+        for key, kind in (("name", str), ("hard", bool), ("certificate", (dict, type(None)))):
+            if not isinstance(about.get(key), kind):
+                raise ValueError(f"`{key}` is {about.get(key)!r:.80}")
     if not same_problem(problem, stored):
         raise ValueError(
             f"`{path}` holds the solution of another problem than the one given: coefficients, "
@@ -145,20 +147,25 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
         plain = load_state(path, plain)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(plain)):
             raise ValueError(f"`{path}` is damaged: a parameter is not a finite number.")
-    network = harden(problem, plain) if about["hard"] else plain
+    network = harden(problem, plain) if hard else plain
     return Solution(problem, network, history, stopped, name, certificate)
 
 
 def _empty_network(about: dict[str, Any], problem: Problem, n_bytes: int) -> MLP:
     """A network of the shape the file tells, before its parameters are read."""
     widths = about["widths"]
-    if not (isinstance(widths, list) and all(isinstance(w, int) and w > 0 for w in widths)):
-        raise ValueError(f"`widths` is {widths!r}")
-    if sum(a * b for a, b in itertools.pairwise(widths)) > n_bytes:
-        raise ValueError(f"`widths` is {widths!r}, and the file is too small for so many numbers")
+    if not (isinstance(widths, list) and all(type(w) is int and w > 0 for w in widths)):
+        raise ValueError(f"`widths` is {widths!r:.80}")
+    features = tuple(tuple(float(v) for v in row) for row in about.get("features", ()))
+    sizes = [problem.n_coords + 2 * len(features), *widths, 1]
+    if sum(a * b for a, b in itertools.pairwise(sizes)) > n_bytes:
+        raise ValueError(
+            f"`widths` is {widths!r:.80}, and the file is too small for so many numbers"
+        )
     if about["dtype"] not in ("float32", "float64"):
-        raise ValueError(f"`dtype` is {about['dtype']!r}")
-    features = tuple(tuple(float(v) for v in row) for row in about["features"])
+        raise ValueError(f"`dtype` is {about['dtype']!r:.80}")
+    if not 0 < about["output_scale"] < math.inf:
+        raise ValueError(f"`output_scale` is {about['output_scale']!r:.80}")
     with jax.enable_x64(about["dtype"] == "float64"):
         network = MLP(
             *problem.bounds(),

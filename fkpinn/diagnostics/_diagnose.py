@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
+from .._files import blame, read_json
 from .._progress import AbstractProgress, SilentProgress
-from .._records import installed_versions, kept, plain, source_commit, write_json
+from .._records import installed_versions, plain, source_commit, write_json
 from .._solve import Settings, load, run_problem, train_network
 from ..labels import Labels, estimate_labels, step_size
 from ..problem import Problem, catalogue
@@ -62,9 +63,13 @@ class Sizes:
     label_points: int = 40
     label_paths: int = 1000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+            value, usual = getattr(self, field.name), field.default
+            kinds = (int, float) if isinstance(usual, float) else (type(usual),)
+            numbers = value if isinstance(value, tuple) else ()
+            if type(value) not in kinds or any(type(number) is not int for number in numbers):
+                raise ValueError(f"`{field.name}` must be like {usual}; got {value!r:.80}.")
             least = min(value) if isinstance(value, tuple) and value else value
             if isinstance(least, tuple) or not least > 0:
                 raise ValueError(f"`{field.name}` must be positive; got {value}.")
@@ -175,7 +180,15 @@ def _coverage(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
 
 
 def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
-    keep = lambda name, make: kept(out / "conditioning" / f"{name}.json", make)
+    def keep(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        path = out / "conditioning" / f"{name}.json"
+        record = kept(path, make)
+        with blame(path):
+            numbers = [record[key] for key in ("n", "condition", "rows", "parameters")]
+            if not np.all(np.isfinite([*numbers, *record["above"].values()])):
+                raise ValueError("a number is missing")
+        return record
+
     # trained as in the paper; seeds then differ in numbers only and share what is compiled
     settings = dataclasses.replace(case.settings(), scaled=False, uncertainty=True)
     record = conditioning(
@@ -184,6 +197,15 @@ def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     )  # fmt: skip
     title = f"{case.name}: condition number against points"
     return record, draw_conditioning(out / "conditioning.png", title, record)
+
+
+def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A record from its file, or made now and written there."""
+    if path.exists():
+        return read_json(path)
+    record = make()
+    write_json(path, plain(record))
+    return record
 
 
 def _landscape(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:

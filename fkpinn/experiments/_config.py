@@ -2,11 +2,12 @@
 
 import dataclasses
 import itertools
-import tomllib
+import math
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from .._files import brief, read_toml
 from .._solve import PRESETS, Settings, check_method, close_matches, settings_from
 from ..diagnostics import Sizes
 from ..problem import catalogue
@@ -111,6 +112,8 @@ _KEYS = {
     "paper": dict,
     "text": dict,
 }
+_INNER = {"problems": str, "methods": str, "vary": list, "own": dict, "search": dict, "text": str}
+_MOST = 10_000  # trainings of a kind; more is a slip
 
 
 def known_experiments(configs: Path) -> list[str]:
@@ -130,30 +133,27 @@ def read_experiment(configs: Path, name: str, seeds: int | None = None) -> Exper
     if name not in known:
         raise ValueError(f"There is no experiment `{name}`; known: {', '.join(known)}.")
     path = Path(configs) / f"{name}.toml"
+    config = read_toml(path)
+    _check_seeds(1 if seeds is None else seeds)
     try:
-        config = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"`{path}` is not a TOML file: {error}.") from error
-    _known(path, "key", [*config, *config.get("ours", {})], _KEYS)
-    _known(path, "size", config.get("sizes", {}), [f.name for f in dataclasses.fields(Sizes)])
-    for key, value in config.items():
-        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
-            raise ValueError(f"`{path}`: `{key}` must be a {_KEYS[key].__name__}; got {value!r}.")
-    if config.get("kind") not in _KINDS:
-        raise ValueError(f"`{path}`: `kind` must be one of {_KINDS}; got {config.get('kind')!r}.")
+        _check(config)
+        return _experiment(name, config, seeds)
+    except ValueError as error:
+        raise ValueError(f"`{path}`: {brief(error)}") from error
+
+
+def _experiment(name: str, config: dict[str, Any], seeds: int | None) -> Experiment:
     count = config.get("seeds", 1) if seeds is None else seeds
-    if count < 1:
-        raise ValueError(f"`seeds` must be at least 1; got {count}.")
     ours = config.get("ours", {})
     return Experiment(
         name=name,
         kind=config["kind"],
         title=config.get("title", name),
         label=config.get("label", ""),
-        cells=_cells(path, config),
+        cells=_cells(config),
         seeds=count,
-        search=_search(path, config),
-        ours=_cells(path, config | {"vary": {}, "own": {}} | ours) if ours else (),
+        search=_search(config),
+        ours=_cells(config | {"vary": {}, "own": {}} | ours) if ours else (),
         ours_seeds=ours.get("seeds", count),
         paper=config.get("paper", {}),
         text=config.get("text", {}),
@@ -163,11 +163,58 @@ def read_experiment(configs: Path, name: str, seeds: int | None = None) -> Exper
     )
 
 
-def _cells(path: Path, config: dict[str, Any]) -> tuple[Cell, ...]:
+def _check(config: dict[str, Any]) -> None:
+    """Refuse what has the wrong name, type or size."""
+    _check_types(config)
+    _check_types(config.get("ours", {}))
+    if config.get("kind") not in _KINDS:
+        raise ValueError(f"`kind` must be one of {_KINDS}; got {config.get('kind')!r:.80}.")
+    sizes = config.get("sizes", {})
+    _known("size", sizes, [f.name for f in dataclasses.fields(Sizes)])
+    Sizes(**{key: _frozen(value) for key, value in sizes.items()})
+    deep = {"table": 2, "sweep": 1}  # of no other kind it is read
+    for key, values in config.get("paper", {}).items() if config["kind"] in deep else ():
+        _check_printed(f"paper.{key}", values, deep[config["kind"]])
+        for method in values if config["kind"] == "table" else ():
+            check_method(method)
+
+
+def _check_types(config: dict[str, Any]) -> None:
+    _known("key", config, _KEYS)
+    for key, value in config.items():
+        if type(value) is not _KEYS[key]:
+            raise ValueError(f"`{key}` must be a {_KEYS[key].__name__}; got {value!r:.80}.")
+        inner = value.values() if isinstance(value, dict) else value
+        if key in _INNER and any(type(one) is not _INNER[key] for one in inner):
+            raise ValueError(f"`{key}` must hold values of type {_INNER[key].__name__}.")
+    _check_seeds(config.get("seeds", 1))
+    if math.prod(map(len, config.get("vary", {}).values())) > _MOST:
+        raise ValueError(f"`vary` must not have more than {_MOST} combinations.")
+
+
+def _check_seeds(count: int) -> None:
+    if not 1 <= count <= _MOST:
+        raise ValueError(f"`seeds` must be at least 1 and at most {_MOST}; got {count:g}.")
+
+
+def _check_printed(where: str, values: Any, deep: int) -> None:
+    """Tables in tables, and at the end a mean and a spread by metric."""
+    if deep == 0:
+        plain = isinstance(values, list) and len(values) == 2
+        if not plain or any(type(v) not in (int, float) for v in values):
+            raise ValueError(f"`{where}` must be a mean and a spread; got {values!r:.80}.")
+        return
+    if not isinstance(values, dict):
+        raise ValueError(f"`{where}` must be a table; got {values!r:.80}.")
+    for key, inner in values.items():
+        _check_printed(f"{where}.{key}", inner, deep - 1)
+
+
+def _cells(config: dict[str, Any]) -> tuple[Cell, ...]:
     preset = config.get("preset", "paper")
     if preset not in PRESETS:
         raise ValueError(
-            f"`{path}`: `preset` must be one of {tuple(PRESETS)}; got {preset!r}."
+            f"`preset` must be one of {tuple(PRESETS)}; got {preset!r}."
             f"{close_matches(preset, PRESETS)}"
         )
     problems, methods = config.get("problems", []), config.get("methods", [])
@@ -185,22 +232,24 @@ def _cells(path: Path, config: dict[str, Any]) -> tuple[Cell, ...]:
     return tuple(dict.fromkeys(cells))
 
 
-def _search(path: Path, config: dict[str, Any]) -> tuple[Cell, ...]:
+def _search(config: dict[str, Any]) -> tuple[Cell, ...]:
     cells = []
     for given in config.get("search", []):
         tried = dict(given)
         try:
             problem, method = tried.pop("problem"), tried.pop("method")
         except KeyError as error:
-            raise ValueError(f"`{path}`: a `search` must name its {error}; got {given}.") from None
+            raise ValueError(f"a `search` must name its {error}; got {given!r:.80}.") from None
+        catalogue(str(problem))
+        check_method(str(method))
         cells.append(Cell.of(problem, method, config.get("preset", "paper"), tried))
     return tuple(cells)
 
 
-def _known(path: Path, what: str, given: Iterable[str], known: Collection[str]) -> None:
+def _known(what: str, given: Iterable[str], known: Collection[str]) -> None:
     for word in given:
         if word not in known:
-            raise ValueError(f"`{path}`: there is no {what} `{word}`.{close_matches(word, known)}")
+            raise ValueError(f"there is no {what} `{word}`.{close_matches(word, known)}")
 
 
 def _frozen(value: Any) -> Any:

@@ -1,10 +1,10 @@
 """One table or figure: run what is missing, then draw it from records alone."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .._files import blame, read_json
 from .._progress import AbstractProgress
 from .._records import write_bytes
 from ..diagnostics import Sizes, diagnose
@@ -265,37 +265,42 @@ class _Page:
     def conditioning(self) -> str:
         """A figure and a sentence a problem."""
         text = ""
-        for problem, record in self._diagnosed():
+        for source, problem, record in self._diagnosed():
             path = self.assets / f"conditioning-{problem}.png"
             title = f"{problem}: condition number against points"
-            self.figures.append(draw_conditioning(path, title, record))
-            text += f"## `{problem}`\n\n{self._image(path)}{record['verdict']}\n\n"
+            with blame(source):
+                self.figures.append(draw_conditioning(path, title, record))
+                text += f"## `{problem}`\n\n{self._image(path)}{record['verdict']}\n\n"
         return text
 
     def landscape(self) -> str:
         """Both kinds of directions, a figure each."""
         text = ""
         names = {"random": "random directions", "curved": "the most curved directions"}
-        for problem, record in self._diagnosed():
+        for source, problem, record in self._diagnosed():
             for kind, words in names.items():
                 path = self.assets / f"landscape-{problem}-{kind}.png"
                 title = f"{problem}: loss along {words}"
-                self.figures.append(draw_landscapes(path, title, record[kind]))
-                rough = {m: found["roughness"] for m, found in record[kind].items()}
-                said = ", ".join(f"{METHOD_NAMES[m]} {value:.2f}" for m, value in rough.items())
+                with blame(source):
+                    self.figures.append(draw_landscapes(path, title, record[kind]))
+                    rough = {m: found["roughness"] for m, found in record[kind].items()}
+                    said = ", ".join(f"{METHOD_NAMES[m]} {v:.2f}" for m, v in rough.items())
                 text += f"## `{problem}`, {words}\n\n{self._image(path)}Roughness: {said}.\n\n"
         if text:
             text += "Roughness is the share of second differences of the log loss below zero.\n"
         return text
 
-    def _diagnosed(self) -> list[tuple[str, dict[str, Any]]]:
+    def _diagnosed(self) -> list[tuple[Path, str, dict[str, Any]]]:
         found = []
         for problem in self.experiment.problems:
             path = diagnose_folder(self.results, problem) / f"{self.experiment.kind}.json"
             if path.is_file():
-                found.append((problem, json.loads(path.read_text(encoding="utf-8"))))
-                self.summary["devices"] = sorted({*self.summary["devices"], found[-1][1]["device"]})
-                self.summary["seconds"] += found[-1][1]["seconds"]
+                record = read_json(path)
+                with blame(path):
+                    self.summary["seconds"] += record["seconds"]
+                    seen = {*self.summary["devices"], str(record["device"])}
+                found.append((path, problem, record))
+                self.summary["devices"] = sorted(seen)
             else:
                 self.summary["missing"] += 1
         return found

@@ -6,14 +6,15 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import jax
 import jax.random as jr
 import numpy as np
 
+from .._lock import locked
 from .._progress import AbstractProgress, SilentProgress
-from .._records import installed_versions, plain, source_commit, write_json
+from .._records import clear_unfinished, installed_versions, plain, source_commit, write_json
 from .._solve import make_labels, slice_through, train_network, train_networks
 from ..evaluate import errors
 from ..labels import Labels
@@ -97,33 +98,10 @@ def _taken(cell: Cell, seed: int, results: Path) -> Iterator[bool]:
     if path.is_file():
         yield False
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_suffix(".lock")
-    with open(lock, "w") as file:
-        if not _locked(file):
-            yield False
-            return
-        if path.is_file():  # made while we looked
-            lock.unlink(missing_ok=True)
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.unlink(missing_ok=True)
-
-
-def _locked(file: IO[str]) -> bool:
-    """Whether we have the file for ourselves; the system gives it back if we die."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system: one process at a time
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    with locked(path.with_suffix(".lock")) as ours:
+        if ours:
+            clear_unfinished(path.parent, path.name)
+        yield ours and not path.is_file()  # or it was made while we looked
 
 
 def _train(

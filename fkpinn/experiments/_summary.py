@@ -1,12 +1,14 @@
 """Means over seeds, from records alone."""
 
-import json
 import math
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from .._files import blame, read_json
 from .._solve import PRESETS
 from ._config import Cell, Experiment
 
@@ -51,13 +53,27 @@ def load_records(cells: Iterable[Cell], seeds: int, results: Path) -> list[dict[
 
 def _records(cell: Cell, seeds: int, results: Path) -> list[dict[str, Any]]:
     paths = [cell.record_path(results, seed) for seed in range(seeds)]
-    found = [json.loads(p.read_text(encoding="utf-8")) for p in paths if p.is_file()]
-    for path, record in zip([p for p in paths if p.is_file()], found, strict=True):
-        if (record["problem"], record["method"], record["preset"]) != (
-            cell.problem, cell.method, cell.preset,
-        ):  # fmt: skip
-            raise ValueError(f"`{path}` is the record of another run.")
-    return found
+    return [_record(path, cell) for path in paths if path.is_file()]
+
+
+def _record(path: Path, cell: Cell) -> dict[str, Any]:
+    """One record, if it is of that cell and can be summed up."""
+    record = read_json(path)
+    names = tuple(record.get(key) for key in ("problem", "method", "preset"))
+    if names != (cell.problem, cell.method, cell.preset):
+        raise ValueError(f"`{path}` is the record of another run.")
+    with blame(path):
+        numbers = [own for own in _row(cell, [record]).values() if isinstance(own, list)]
+        if not np.all(np.isfinite(numbers)) or not isinstance(record["device"], str):
+            raise ValueError("a number or the device is missing")
+        if not record["history"] or any(type(h["step"]) is not int for h in record["history"]):
+            raise ValueError("`history` has no steps")
+        if record.get("picture") is not None:
+            axes = [np.array(axis, float) for axis in record["picture"]["axes"]]
+            for name in ("values", "exact"):  # NaN for None, outside the domain
+                if np.array(record["picture"][name], float).shape != (len(axes[1]), len(axes[0])):
+                    raise ValueError(f"`{name}` of the picture is not on its axes")
+    return record
 
 
 def _row(cell: Cell, records: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Monte Carlo values of the solution at single points."""
 
+import contextlib
 import dataclasses
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from .._files import blame
+from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
+from .._records import clear_unfinished
 from ..domain import AbstractDomain
 from ..problem import Dirichlet, Problem, Robin
 from ..sde import (
@@ -112,41 +116,40 @@ def estimate_labels(
     options = {"every": every, "forget": forget, "refine": refine, "bias": bias}
     who = {} if store is None else identity(plan, chosen.name, **options)
     if store is not None and store.exists():
-        labels = Labels.load(store)
-        check_same(store, labels.provenance.get("identity", {}), who)
-        return labels
+        return _stored(store, plan, who)
     progress.start("labels", len(points) * n_paths)
-    work = Store(partial, who, len(_segments(plan)))
-    batches = _batches(plan, widths, work.done)
-    for count in sorted({count for _, count in batches}):
-        compile_batch(plan, widths, count)
-    clock.append(time.perf_counter())
-    _run(plan, widths, batches, work, progress)
-    clock.append(time.perf_counter())
-    total = merge(work.moments, len(points))
-    cut = np.zeros_like(total.late) if problem.timed else total.late
-    _check_outcome(plan, total, cut, t_max, throw)
-    labels = _labels(plan, chosen, total, cut)
-    labels.provenance.update(
-        {
-            "t_max": None if np.isinf(t_max) else t_max,
-            "path_steps": int(work.steps.sum()),
-            "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
-        }
-    )
-    if bias and not isinstance(plan.walk, Spheres):
-        coarse = estimate_labels(
-            problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt, scheme=scheme,
-            t_max=t_max, seed=(seed + 1) % 2**64, antithetic=antithetic, control=control,
-            every=every, forget=forget, refine=refine, throw=throw, widths=widths,
-            progress=progress,
-        )  # fmt: skip
-        labels = _with_bias(labels, coarse)
-    if store is not None and partial is not None:
-        labels.provenance["identity"] = who
-        labels.save(store)
-        partial.unlink(missing_ok=True)
-    return labels
+    with contextlib.nullcontext() if store is None else _only_here(store):
+        work = Store(partial, who, len(_segments(plan)))
+        batches = _batches(plan, widths, work.done)
+        for count in sorted({count for _, count in batches}):
+            compile_batch(plan, widths, count)
+        clock.append(time.perf_counter())
+        _run(plan, widths, batches, work, progress)
+        clock.append(time.perf_counter())
+        total = merge(work.moments, len(points))
+        cut = np.zeros_like(total.late) if problem.timed else total.late
+        _check_outcome(plan, total, cut, t_max, throw)
+        labels = _labels(plan, chosen, total, cut)
+        labels.provenance.update(
+            {
+                "t_max": None if np.isinf(t_max) else t_max,
+                "path_steps": int(work.steps.sum()),
+                "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
+            }
+        )
+        if bias and not isinstance(plan.walk, Spheres):
+            coarse = estimate_labels(
+                problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt, scheme=scheme,
+                t_max=t_max, seed=(seed + 1) % 2**64, antithetic=antithetic, control=control,
+                every=every, forget=forget, refine=refine, throw=throw, widths=widths,
+                progress=progress,
+            )  # fmt: skip
+            labels = _with_bias(labels, coarse)
+        if store is not None and partial is not None:
+            labels.provenance["identity"] = who
+            labels.save(store)
+            partial.unlink(missing_ok=True)
+        return labels
 
 
 def compile_labels(
@@ -190,6 +193,27 @@ def _files(store: Path | str | None) -> tuple[Path | None, Path | None]:
         return None, None
     path = Path(store)
     return path, path.with_name(f"{path.name}.partial")
+
+
+@contextlib.contextmanager
+def _only_here(store: Path) -> Iterator[None]:
+    """No other process makes these labels; what a killed one was writing is removed."""
+    with alone(store.with_name(f"{store.name}.lock"), store):
+        clear_unfinished(store.parent, store.name)
+        yield
+
+
+def _stored(store: Path, plan: Plan, who: dict[str, Any]) -> Labels:
+    """Finished labels, if they are those of the plan."""
+    labels = Labels.load(store)
+    check_same(store, labels.provenance.get("identity", {}), who)
+    with blame(store):
+        same = np.array_equal(labels.points, plan.points) and labels.n_paths == plan.n_paths
+        made = labels.provenance
+        numbers = [made["dt"], made["path_steps"], *map(made["seconds"].get, ("compile", "run"))]
+        if not (same and isinstance(made["reason"], str) and np.all(np.isfinite(numbers))):
+            raise ValueError("its record does not fit")
+    return labels
 
 
 def _with_options(chosen: Choice, control, every: int, forget: float, refine: int) -> AbstractWalk:

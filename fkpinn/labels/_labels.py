@@ -175,7 +175,8 @@ def _check_arrays(found: dict[str, np.ndarray]) -> None:
             raise ValueError(f"`{name}` has the type {array.dtype}")
         if name != "points" and array.shape != points.shape[:1]:
             raise ValueError(f"`{name}` has shape {array.shape} for {len(points)} points")
-        if name in ("points", "value", "stderr") and not np.all(np.isfinite(array)):
+        # the bias may be unknown
+        if np.any(np.isinf(array)) or (name != "bias" and np.any(np.isnan(array))):
             raise ValueError(f"`{name}` is not finite")
     if np.any(found["stderr"] < 0) or np.any(found["unfinished"] < 0):
         raise ValueError("`stderr` or `unfinished` is negative")

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._files import pack, parse, unpack
+from .._files import blame, pack, parse, unpack
 from .._records import write_bytes
 from ..reference import fingerprint
 from ..sde import Plan
@@ -43,11 +43,12 @@ def identity(plan: Plan, scheme: str, **more: Any) -> dict[str, Any]:
 
 def check_same(path: Path, stored: dict[str, Any], here: dict[str, Any]) -> None:
     """Refuse a file that belongs to another run."""
+    stored = stored if isinstance(stored, dict) else {}
     different = [key for key in here if stored.get(key) != here[key]]
     if different:
         key = different[0]
         raise ValueError(
-            f"`{path}` holds other labels: its `{key}` is {stored.get(key)!r}, this run's is "
+            f"`{path}` holds other labels: its `{key}` is {stored.get(key)!r:.80}, this run's is "
             f"{here[key]!r}. Delete the file or choose another name."
         )
 
@@ -68,10 +69,17 @@ class Store:
         found = unpack(path, _FIELDS)
         stored = parse(path, found["identity"])
         check_same(path, stored, self.who)
-        if found["done"].shape != self.done.shape:
-            raise ValueError(f"`{path}` is damaged: wrong number of segments. Delete it.")
-        self.moments = Moments(*(found[name].copy() for name in Moments._fields))
-        self.steps, self.done = found["steps"].copy(), found["done"].copy()
+        own = self.moments._asdict() | {"steps": self.steps, "done": self.done}
+        with blame(path):
+            for name, array in own.items():
+                there = found[name]
+                if (there.shape, there.dtype) != (array.shape, array.dtype):
+                    raise ValueError(f"`{name}` is {there.dtype} of shape {there.shape}")
+                if name in ("n", "mean") and not np.all(np.isfinite(there)):
+                    raise ValueError(f"`{name}` is not finite")
+                array[:] = there
+            if np.any(self.moments.n[self.done] < 1) or np.any(self.steps < 0):
+                raise ValueError("a segment that is done has no paths")
 
     def add(self, where: slice, found: Moments, steps: np.ndarray) -> None:
         """Take in the segments of a batch; write now and then."""

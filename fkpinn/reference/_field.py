@@ -1,21 +1,22 @@
 """A finite element solution: evaluated anywhere, stored in a small file."""
 
-import contextlib
+import io
 import json
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._files import Damaged, blame, read_arrays
+from .._records import write_bytes
 from ._base import AbstractReference, as_points, check_times, refuse_outside
 from ._cells import edges_of
 from ._p2 import P2Space, build_space
 
 _FORMAT = "fkpinn finite element reference 1"
 _BITS = 36
+_MOST = 200  # times the room of the file, for its arrays; a few times is usual
 
 
 class FEMReference(AbstractReference):
@@ -40,9 +41,12 @@ class FEMReference(AbstractReference):
         provenance: dict[str, Any],
         fingerprint: np.ndarray | None = None,
     ):
-        self.space, self.fields, self.times = space, fields, times
-        self.error_estimate, self.provenance = error_estimate, provenance
-        self.fingerprint = np.zeros(0) if fingerprint is None else fingerprint
+        self.space: P2Space = space
+        self.fields: np.ndarray = fields
+        self.times: np.ndarray | None = times
+        self.error_estimate: float | None = error_estimate
+        self.provenance: dict[str, Any] = provenance
+        self.fingerprint: np.ndarray = np.zeros(0) if fingerprint is None else fingerprint
 
     def values_and_gradients(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         """Of the quadratic field; points outside the mesh are refused."""
@@ -81,52 +85,35 @@ class FEMReference(AbstractReference):
             "error_estimate": self.error_estimate,
             "provenance": self.provenance,
         }
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                np.savez_compressed(
-                    file,
-                    vertices=vertices,
-                    cells=space.cells.astype(np.int32),
-                    bent_edges=bent.astype(np.int32),
-                    bent_middles=space.nodes[space.n_vertices + bent],
-                    fields=_rounded(self.fields),
-                    times=np.zeros(0) if self.times is None else self.times,
-                    fingerprint=self.fingerprint,
-                    meta=np.array(json.dumps(meta)),
-                )
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer,
+            vertices=vertices,
+            cells=space.cells.astype(np.int32),
+            bent_edges=bent.astype(np.int32),
+            bent_middles=space.nodes[space.n_vertices + bent],
+            fields=_rounded(self.fields),
+            times=np.zeros(0) if self.times is None else self.times,
+            fingerprint=self.fingerprint,
+            meta=np.array(json.dumps(meta)),
+        )
+        write_bytes(Path(path), buffer.getvalue())
 
     @staticmethod
     def load(path: Any) -> "FEMReference":
         """Read what `save` wrote; `path` is a path or an open binary file."""
         try:
-            with contextlib.ExitStack() as stack:
-                source = path if hasattr(path, "read") else stack.enter_context(open(path, "rb"))
-                file = np.load(source, allow_pickle=False)
-                data = {name: file[name] for name in file.files}
-            meta = json.loads(str(data["meta"]))
-            if meta["format"] != _FORMAT:
-                raise KeyError("format")
-            return _restore(data, meta)
-        except FileNotFoundError:
-            raise
-        except (
-            OSError,
-            KeyError,
-            ValueError,
-            IndexError,
-            EOFError,
-            AttributeError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ) as error:
+            content = path.read() if hasattr(path, "read") else Path(path).read_bytes()
+            usual = np.errstate(over="raise", invalid="raise", divide="raise")
+            with blame(Path(str(path))), usual:
+                data = read_arrays(content, most=_MOST)
+                meta = json.loads(str(data["meta"]))
+                if meta["format"] != _FORMAT:
+                    raise KeyError("format")
+                return _restore(data, meta)
+        except Damaged as error:
             raise ValueError(
-                f"`path` must be a file written by `FEMReference.save`; {path} is damaged or "
-                f"something else ({type(error).__name__}: {error}). Make it again with "
+                f"`path` must be a file written by `FEMReference.save`; {error} Make it again with "
                 f"`fkpinn reference`."
             ) from error
 
@@ -139,6 +126,7 @@ def _rounded(values: np.ndarray) -> np.ndarray:
 
 def _restore(data: dict[str, np.ndarray], meta: dict[str, Any]) -> FEMReference:
     vertices, cells = data["vertices"], data["cells"].astype(int)
+    _check_mesh(vertices, cells)
     edges, _ = edges_of(cells)
     middles = np.mean(vertices[edges], axis=1)
     middles[data["bent_edges"]] = data["bent_middles"]
@@ -146,13 +134,37 @@ def _restore(data: dict[str, np.ndarray], meta: dict[str, Any]) -> FEMReference:
     fields = data["fields"]
     times = data["times"] if len(data["times"]) else None
     expected = (1 if times is None else len(times), len(space.nodes))
-    if fields.shape != expected or not np.all(np.isfinite(fields)):
+    even = times is None or (
+        len(times) > 3
+        and times[-1] > 0
+        and np.allclose(times, np.linspace(0, times[-1], len(times)))
+    )
+    estimate = meta["error_estimate"]
+    if not (even and np.all(np.isfinite(space.nodes)) and isinstance(meta["provenance"], dict)):
+        raise ValueError("times, nodes or provenance are not as they should be")
+    if not isinstance(estimate, (float, int, type(None))) or data["fingerprint"].dtype.kind != "f":
+        raise ValueError("the error estimate or the fingerprint is no number")
+    if fields.shape != expected or fields.dtype != np.float64 or not np.all(np.isfinite(fields)):
         raise ValueError(f"fields of shape {fields.shape}, expected {expected}, all finite")
     return FEMReference(
         space,
         fields,
         times,
-        error_estimate=meta["error_estimate"],
+        error_estimate=estimate,
         provenance=meta["provenance"],
         fingerprint=data["fingerprint"],
     )
+
+
+def _check_mesh(vertices: np.ndarray, cells: np.ndarray) -> None:
+    """Refuse cells that are not made of these vertices, or have no inside."""
+    dim = vertices.shape[1]
+    if dim not in (1, 2) or cells.ndim != 2 or cells.shape[1] != dim + 1:
+        raise ValueError(f"vertices of shape {vertices.shape}, cells of shape {cells.shape}")
+    if vertices.dtype != np.float64:
+        raise ValueError(f"vertices of type {vertices.dtype}")
+    if cells.min() != 0 or cells.max() != len(vertices) - 1 or not np.all(np.isfinite(vertices)):
+        raise ValueError("cells of other vertices")
+    corners = vertices[cells]
+    if not np.all(np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) > 0):
+        raise ValueError("a cell has no inside")

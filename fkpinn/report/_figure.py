@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._records import finished
+
 
 def draw_slice(
     path: Path,
@@ -161,9 +163,8 @@ def _draw_field(plot, axes, field: np.ndarray, style: dict[str, Any]):
 
 
 def save_figure(figure, path: Path) -> Path:
-    """Write a picture under a temporary name, then rename it."""
-    temporary = path.with_name(f".{path.name}.part.png")
-    with np.errstate(all="ignore"):  # matplotlib multiplies unset memory for holes in a surface
-        figure.savefig(temporary, dpi=140)
-    temporary.replace(path)
+    """Write a picture, whole or not at all."""
+    # matplotlib multiplies unset memory for holes in a surface
+    with finished(path) as temporary, np.errstate(all="ignore"):
+        figure.savefig(temporary, dpi=140, format="png")
     return path

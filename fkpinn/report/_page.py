@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from .._files import unpack
+from .._files import blame, unpack
 from .._records import plain, write_bytes
 from ._equation import equations
 
 _MOST = 1500  # points of a curve
+_POINTWISE = {
+    "label": ("value", "stderr", "network"), "found": ("value", "low", "high"),
+}  # fmt: skip
 _SKIPPED = ("step", "phase", "seconds")  # of a history: not curves
 
 
@@ -47,7 +50,7 @@ def write_comparison(path: Path, runs: Sequence[tuple[Path, dict[str, Any]]]) ->
 
 def run_data(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     """What the widgets of a page draw: fields, labels, curves, corrections."""
-    fields = _fields(folder / "fields.npz")
+    fields = read_fields(folder / "fields.npz")
     shape = [len(fields[f"axis_{k}"]) for k in range(2) if f"axis_{k}" in fields]
     layers = {"network": fields["values"]}
     if "exact" in fields:
@@ -75,24 +78,45 @@ def run_data(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _fields(path: Path) -> dict[str, np.ndarray]:
+def read_fields(path: Path) -> dict[str, np.ndarray]:
+    """What a run keeps for its report: a slice of the solution, labels, corrections by paths.
+
+    Args:
+        path: the file `fields.npz` of a run folder.
+    """
     if not path.is_file():
         raise ValueError(f"`{path.parent}` has no `{path.name}`: its run has not ended.")
-    return unpack(path, ["axis_0", "values"], "file of fields", others=True)
+    found = unpack(path, ["axis_0", "values"], "file of fields", others=True)
+    with blame(path):
+        grid = tuple(len(found[f"axis_{k}"]) for k in (1, 0) if f"axis_{k}" in found)
+        shapes = {"values": grid, "exact": grid}
+        for kind, names in _POINTWISE.items():
+            if any(name.startswith(kind) for name in found):
+                n = (len(found[f"{kind}_value"]),)
+                shapes |= {f"{kind}_{name}": n for name in names}
+                if found[f"{kind}_points"].ndim != 2 or len(found[f"{kind}_points"]) != n[0]:
+                    raise ValueError(f"`{kind}_points` do not fit")
+        for name, array in found.items():
+            if array.dtype.kind != "f" or array.shape != shapes.get(name, array.shape):
+                raise ValueError(f"`{name}` is {array.dtype} of shape {array.shape}")
+    return found
 
 
 def _curves(path: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Every number of the history, thinned, with the phases it belongs to."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    history = [json.loads(line) for line in lines] or result.get("history", [])
+    with blame(path):
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        history = [json.loads(line) for line in lines] or result.get("history", [])
+        if not all(type(record["step"]) is int for record in history):
+            raise ValueError("a step is no number")
     every = max(1, len(history) // _MOST)
     history = history[::every] + ([history[-1]] if every > 1 else [])
     names = list(dict.fromkeys(key for record in history for key in record))
     number = lambda value: value if isinstance(value, (int, float)) else None
     return {
         "step": [record["step"] for record in history],
-        "seconds": [number(record.get("seconds")) for record in history],
-        "phase": [record.get("phase", "") for record in history],
+        "seconds": [plain(number(record.get("seconds"))) for record in history],
+        "phase": [str(record.get("phase", "")) for record in history],
         "series": {
             name: [plain(number(record.get(name))) for record in history]
             for name in names
@@ -107,7 +131,7 @@ def _packed(array: np.ndarray) -> str:
 
 
 def _write(path: Path, template: str, data: list[dict[str, Any]], context: dict[str, Any]) -> Path:
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError
     from markupsafe import Markup
 
     read = lambda name: (files("fkpinn.report") / name).read_text("utf-8")
@@ -116,12 +140,15 @@ def _write(path: Path, template: str, data: list[dict[str, Any]], context: dict[
     )
     # `<` cannot end the script element that holds the numbers
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    content = environment.get_template(template).render(
-        **context,
-        data=Markup(text),
-        style=Markup(read("report.css")),
-        script=Markup(read("report.js")),
-        mathml=Markup,
-    )
+    try:
+        content = environment.get_template(template).render(
+            **context,
+            data=Markup(text),
+            style=Markup(read("report.css")),
+            script=Markup(read("report.js")),
+            mathml=Markup,
+        )
+    except TemplateError as error:
+        raise ValueError(f"the page cannot be filled in: {error}") from error
     write_bytes(path, content.encode())
     return path

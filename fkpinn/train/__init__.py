@@ -1,6 +1,7 @@
 """Training: one loop, and the optimizers it takes."""
 
 from ._adam import Adam as Adam
+from ._checkpoint import check_history as check_history
 from ._checkpoint import load_about as load_about
 from ._checkpoint import load_state as load_state
 from ._checkpoint import save_state as save_state

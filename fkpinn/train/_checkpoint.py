@@ -26,9 +26,9 @@ def save_state(path: Path, state: Any, about: dict[str, Any]) -> None:
 def load_about(path: Path) -> dict[str, Any]:
     """What the file says of itself."""
     about = parse(path, unpack(path, ["about"], "checkpoint")["about"])
-    if about.get("format") != FORMAT or not isinstance(about.get("leaves"), int):
+    if about.get("format") != FORMAT or type(about.get("leaves")) is not int:
         raise ValueError(
-            f"`{path}` is not a checkpoint of this version (format {about.get('format')!r}, "
+            f"`{path}` is not a checkpoint of this version (format {about.get('format')!r:.80}, "
             f"expected {FORMAT})."
         )
     return about
@@ -56,6 +56,20 @@ def load_state(path: Path, like: Any) -> Any:
             )
         leaves.append(_like(array, leaf))
     return eqx.combine(jax.tree.unflatten(tree, leaves), rest)
+
+
+def check_history(history: Any, stopped: Any) -> None:
+    """Refuse what no training tells of itself: reports with a step and numbers, and sentences."""
+    if not (isinstance(history, list) and all(isinstance(r, dict) for r in history)):
+        raise ValueError("`history` is no list of reports")
+    for record in history:
+        rest = {name: value for name, value in record.items() if name != "phase"}
+        if type(record.get("step")) is not int or not isinstance(record.get("phase", ""), str):
+            raise ValueError(f"a report of `history` has no step or phase: {record!r:.80}")
+        if any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in rest.values()):
+            raise ValueError(f"a report of `history` holds no numbers: {record!r:.80}")
+    if not (isinstance(stopped, list) and all(isinstance(words, str) for words in stopped)):
+        raise ValueError("`stopped` is no list of sentences")
 
 
 def _plain(leaf: Any) -> np.ndarray:

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,10 +15,11 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from .._files import blame
 from .._progress import AbstractProgress, SilentProgress
-from .._records import write_bytes
+from .._records import write_bytes, writing
 from ..loss import AbstractWeighting, Fixed, Loss, cast
-from ._checkpoint import load_about, load_state, save_state
+from ._checkpoint import check_history, load_about, load_state, save_state
 from ._objective import AbstractOptimizer, Objective, Parameters, Report, not_stopped, split
 
 _REPORT = 0.5  # seconds between two reports, about
@@ -124,8 +124,6 @@ class _Run:
     def all(self, network: Any, loss: Loss) -> Fit:
         resumed = self._resumed()
         weighting: AbstractWeighting = Fixed()
-        total = sum(phase.steps for phase in self.phases)
-        self.progress.start("training", total)
         for index, phase in enumerate(self.phases):
             weighting = weighting if phase.weighting is None else phase.weighting
             dtype = phase.optimizer.dtype or precision(network)
@@ -144,21 +142,33 @@ class _Run:
         about = load_about(self.checkpoint)
         if about.get("plan") != self._plan():
             raise ValueError(
-                f"`{self.checkpoint}` belongs to another training ({about.get('plan')!r}, now "
+                f"`{self.checkpoint}` belongs to another training ({about.get('plan')!r:.500}, now "
                 f"{self._plan()!r}). Use another folder, or delete it."
             )
-        kinds = {"phase": int, "history": list, "stopped": list}
-        for name, kind in kinds.items():
-            if not isinstance(about.get(name), kind):
-                raise ValueError(f"`{self.checkpoint}` is damaged: `{name}` is missing or wrong.")
+        with blame(self.checkpoint):
+            check_history(about.get("history"), about.get("stopped"))
+            if about["phase"] not in range(len(self.phases)):
+                raise ValueError(f"`phase` is {about['phase']!r}")
         self.history, self.stopped = about["history"], about["stopped"]
         return about
+
+    def _restored(self, like: State, phase: Phase) -> State:
+        """The state in the checkpoint."""
+        assert self.checkpoint is not None
+        state = load_state(self.checkpoint, like)
+        with blame(self.checkpoint):
+            if not 0 <= int(state.step) <= phase.steps:
+                raise ValueError(f"`step` is {int(state.step)} of {phase.steps}")
+            if not np.all(np.isfinite(state.parameters)):
+                raise ValueError("a parameter is not a finite number")
+        return state
 
     def _plan(self) -> str:
         return "; ".join(f"{p.name}: {p.optimizer!r} x {p.steps}" for p in self.phases)
 
     def _phase(self, index: int, network, weighting, loss, resumed):
         phase, optimizer = self.phases[index], self.phases[index].optimizer
+        self.progress.start(f"training, {phase.name}", phase.steps)
         if phase.times > 1:
             loss = loss.redrawn(network, jr.fold_in(self.key, index), phase.times)
         parameters, static, unravel = split(network, weighting)
@@ -169,8 +179,7 @@ class _Run:
         jax.block_until_ready(block(state, jnp.asarray(0, jnp.int32)))  # no step is taken
         self.compile_seconds += time.perf_counter() - begin
         if resumed is not None:
-            assert self.checkpoint is not None
-            state = load_state(self.checkpoint, state)
+            state = self._restored(state, phase)
         self._rewrite_metrics()
         good, count, step = state, 1, int(state.step)
         while step < phase.steps:
@@ -210,9 +219,9 @@ class _Run:
         record |= seen | {"seconds": round(time.perf_counter() - self.began, 3)}
         self.history.append(record)
         if self.metrics is not None:
-            with open(self.metrics, "a", encoding="utf-8") as file:
+            with writing(self.metrics), open(self.metrics, "a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
-        self.progress.update(self.done + step, loss=loss, **seen)
+        self.progress.update(step, loss=loss, **terms, **seen)
 
     def _rewrite_metrics(self) -> None:
         if self.metrics is not None:
@@ -224,7 +233,6 @@ class _Run:
             return
         about = {"plan": self._plan(), "phase": index}
         about |= {"history": self.history, "stopped": self.stopped}
-        os.makedirs(self.checkpoint.parent, exist_ok=True)
         save_state(self.checkpoint, state, about)
         self.saved = time.perf_counter()
 
