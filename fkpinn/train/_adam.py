@@ -31,7 +31,7 @@ class Adam(AbstractOptimizer):
     fall: float = eqx.field(static=True, default=1e-3)
     every: int = eqx.field(static=True, default=1000)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if self.steps < 1 or self.every < 1:
             raise ValueError(
                 f"`steps` and `every` must be at least 1; got {self.steps}, {self.every}."

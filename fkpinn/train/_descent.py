@@ -20,7 +20,7 @@ class GradientDescent(AbstractOptimizer):
 
     learning_rate: float = eqx.field(static=True, default=1e-3)
 
-    def __check_init__(self):
+    def __check_init__(self) -> None:
         if not self.learning_rate > 0:
             raise ValueError(f"`learning_rate` must be positive; got {self.learning_rate}.")
 
