@@ -16,7 +16,9 @@ def fibres(x):
 def main(picture: str = "anisotropic.png", preset: str = "quick") -> float:
     """Solve, draw, and return the mean time to leave a quarter of a disk."""
     quarter = fk.Ball([0.0, 0.0], 2.0) & fk.Box([0.2, 0.2], [2.2, 2.2], name="sides")
-    problem = fk.Problem(quarter, diffusion=fibres, source=1.0, boundary=0.0, name="fibres")
+    problem = fk.Problem(
+        quarter, diffusion=fibres, source=1.0, boundary=0.0, name="mean exit time along fibres"
+    )
     solution = fk.solve(problem, preset=preset, seed=0)
     solution.plot(picture)
     time = float(solution([0.8, 0.8]))

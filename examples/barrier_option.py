@@ -1,6 +1,8 @@
 """A call on two assets that dies at barriers, by the Black-Scholes equation on a box."""
 
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
 
 import fkpinn as fk
 
@@ -24,12 +26,27 @@ def main(picture: str = "barrier_option.png", preset: str = "quick") -> float:
         check=False,  # the payoff does not vanish at the barriers, by contract
     )
     solution = fk.solve(problem, preset=preset, seed=0)
-    solution.plot(picture)
+    draw(picture, solution)
     money = [0.0, jnp.log(STRIKE), jnp.log(STRIKE)]
     found = solution.value_with_interval([money], n_paths=4000)
     value, least, most = (STRIKE * float(p[0]) for p in (found.value, found.low, found.high))
     print(f"price at the money {value:.3f}, between {least:.3f} and {most:.3f}")
     return value
+
+
+def draw(picture: str, solution) -> None:
+    """Today's price over the prices of the two assets."""
+    price = np.linspace(60.1, 159.9, 120)
+    first, second = np.meshgrid(price, price)
+    logs = np.log(np.stack([first, second], axis=-1)).reshape(-1, 2)
+    value = STRIKE * np.asarray(solution(np.pad(logs, ((0, 0), (1, 0)))))  # at time zero
+    figure, axes = plt.subplots(figsize=(5.4, 4.2), layout="constrained")
+    image = axes.pcolormesh(price, price, value.reshape(first.shape), rasterized=True)
+    figure.colorbar(image, ax=axes, shrink=0.85)
+    axes.set(xlabel="first asset", ylabel="second asset", title="price of a call with barriers")
+    axes.set_aspect("equal")
+    figure.savefig(picture, dpi=140)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

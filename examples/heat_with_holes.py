@@ -22,6 +22,7 @@ def main(picture: str = "heat_with_holes.png", preset: str = "quick") -> float:
             "cold": fk.Dirichlet(0.0),
             "isolated": fk.Neumann(0.0),
         },
+        name="temperature of a plate at the end",
     )
     solution = fk.solve(problem, preset=preset, seed=0)
     solution.plot(picture)  # time runs backwards: time zero is after the whole time

@@ -7,7 +7,7 @@ def main(picture: str = "mean_exit_time.png", preset: str = "quick") -> float:
     """Solve, draw, and return the mean exit time from the saddle, with its interval printed."""
     well = lambda x: 0.25 * (x[0] ** 2 - 1) ** 2 + 0.5 * x[1] ** 2
     hexagon = fk.RegularPolygon(sides=6, circumradius=2.0)
-    problem = fk.mean_exit_time(hexagon, potential=well, beta=5.0)
+    problem = fk.mean_exit_time(hexagon, potential=well, beta=5.0, name="mean exit time")
     solution = fk.solve(problem, preset=preset, seed=0)
     solution.plot(picture)
     found = solution.value_with_interval([[0.0, 0.0]], n_paths=2000)

@@ -15,7 +15,7 @@ def main(picture: str = "own_domain.png", preset: str = "quick") -> float:
     problem = fk.Problem(
         keyhole(),
         boundary={"rim": fk.Dirichlet(0.0), "hole": fk.Dirichlet(1.0)},
-        name="keyhole",
+        name="chance to reach the keyhole",
     )
     solution = fk.solve(problem, preset=preset, seed=0)
     solution.plot(picture)
