@@ -9,11 +9,13 @@ import struct
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ._records import plain, write_json
 
 # what the readers of zip files and arrays raise on changed bytes
 _UNREADABLE = (
@@ -120,6 +122,15 @@ def _object(path: Path, text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Damaged(f"`{path}` is damaged or of another version: its record is no JSON object.")
     return found
+
+
+def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A record from its file, or made now and written there."""
+    if path.exists():
+        return read_json(path)
+    record = make()
+    write_json(path, plain(record))
+    return record
 
 
 def read_toml(path: Path) -> dict[str, Any]:

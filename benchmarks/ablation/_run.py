@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fkpinn import solve
-from fkpinn._records import kept
+from fkpinn._files import kept
 from fkpinn._solve._presets import check_preset
 from fkpinn.problem import catalogue
 

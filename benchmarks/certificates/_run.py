@@ -7,8 +7,8 @@ from typing import Any
 import jax.random as jr
 
 from fkpinn import Settings, Solution, load
+from fkpinn._files import kept
 from fkpinn._progress import SilentProgress
-from fkpinn._records import kept
 from fkpinn._solve._phases import make_labels, train_network
 from fkpinn.problem import catalogue
 

@@ -9,8 +9,8 @@ from typing import Any
 import jax.random as jr
 
 from fkpinn import load
+from fkpinn._files import kept
 from fkpinn._progress import SilentProgress
-from fkpinn._records import kept
 from fkpinn._solve import run as solve_run
 from fkpinn._solve._phases import solution_size
 from fkpinn._solve._presets import check_preset

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fkpinn import solve
-from fkpinn._records import kept
+from fkpinn._files import kept
 from fkpinn.problem import catalogue
 
 from .._common import say, surroundings, true_error

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from .._files import blame, read_json
+from .._files import blame
 from .._progress import AbstractProgress, SilentProgress
 from .._records import installed_versions, plain, source_commit, write_json
 from .._solve import Settings, load, run_problem, train_network
@@ -197,15 +197,6 @@ def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     )  # fmt: skip
     title = f"{case.name}: condition number against points"
     return record, draw_conditioning(out / "conditioning.png", title, record)
-
-
-def kept(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A record from its file, or made now and written there."""
-    if path.exists():
-        return read_json(path)
-    record = make()
-    write_json(path, plain(record))
-    return record
 
 
 def _landscape(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._files import kept
 from fkpinn._solve import Settings, run
 from fkpinn.cli import main
 from fkpinn.diagnostics import Sizes, conditioning, diagnose, verdict
-from fkpinn.diagnostics._diagnose import kept
 from fkpinn.nn import MLP
 
 TINY = Sizes(

@@ -20,10 +20,10 @@ from fuzz.mutations import MARK, mutate
 from run_folders import finished_run
 
 import fkpinn as fk
+from fkpinn._files import kept
 from fkpinn._records import write_bytes, write_json
 from fkpinn._solve import Solution, report_run
 from fkpinn._solve._settings import Settings, read_config, write_config
-from fkpinn.diagnostics._diagnose import kept
 from fkpinn.experiments import read_experiment, reproduce, summarize
 from fkpinn.labels._store import Store
 from fkpinn.loss import BoundaryTerm, Fixed, Loss, ResidualTerm
