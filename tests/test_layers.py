@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1] / "fkpinn"
 LAYERS = {
     "_types": (0, -1),
     "_records": (0, -1),
-    "_files": (0, -1),
+    "_files": (1, 0),
     "_interval": (0, -1),
     "_lock": (1, 0),
     "_field": (1, 0),

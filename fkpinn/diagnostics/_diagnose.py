@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 
-from .._files import blame
+from .._files import blame, kept
 from .._progress import AbstractProgress, SilentProgress
 from .._records import installed_versions, plain, source_commit, write_json
 from .._solve import Settings, load, run_problem, train_network
