@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1] / "fkpinn"
 LAYERS = {
     "_types": (0, -1),
     "_records": (0, -1),
-    "_files": (1, 0),
+    "_files": (0, -1),
     "_interval": (0, -1),
     "_lock": (1, 0),
     "_field": (1, 0),
@@ -33,8 +33,9 @@ LAYERS = {
     "cli": (12, 11),
     "__main__": (13, 12),
 }
-# `report` reads plain records and imports row 0 only, so the row that writes runs may call it.
-SIDEWAYS = {("_solve", "report")}
+# `report` reads plain records and imports row 0 only, so the row that writes runs may call it;
+# what reads files stands on what writes them.
+SIDEWAYS = {("_solve", "report"), ("_files", "_records")}
 PUBLIC = 11  # the row of `fkpinn` itself: its names are for users and for the command line
 
 FILES = sorted(ROOT.rglob("*.py"))
