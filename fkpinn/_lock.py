@@ -51,14 +51,15 @@ def locked(path: Path) -> Iterator[bool]:
 def _opened(path: Path) -> IO[str] | None:
     """The locked file, or None if another process has it."""
     while True:
-        file = open(path, "a")
-        if not _lock(file):
-            file.close()
-            return None
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                return file
-        file.close()  # its last owner removed it after we had opened it
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(path, "a"))
+            if not _lock(file):
+                return None
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    stack.pop_all()  # stays open
+                    return file
+            # its last owner removed it after we had opened it
 
 
 def _lock(file: IO[str]) -> bool:

@@ -90,9 +90,12 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, "Look after the disk, or write elsewhere.")
-        text = f"`{path}` cannot be written: {error.strerror or error}. {advice}"
-        raise (OSError(error.errno, text) if error.errno else OSError(text)) from error
+        number, why = error.errno, error.strerror or str(error)
+        if number == errno.EEXIST:  # a file where a folder should be
+            number, why = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
+        advice = _ADVICE.get(number or 0, "Look after the disk, or write elsewhere.")
+        text = f"`{path}` cannot be written: {why}. {advice}"
+        raise (OSError(number, text) if number else OSError(text)) from error
 
 
 def clear_unfinished(folder: Path, name: str = "") -> None:

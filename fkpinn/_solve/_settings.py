@@ -141,6 +141,8 @@ def read_config(path: Path) -> dict[str, Any]:
             raise ValueError(
                 f"`{path}` must have `{key}`, a {kind.__name__}; got {config.get(key)!r:.80}."
             )
+    if abs(config["seed"]) >= 2**62:
+        raise ValueError(f"`{path}`: `seed` must be less than {2**62}; got {config['seed']}.")
     for key in config:
         if key not in wanted:
             raise ValueError(f"`{path}`: there is no key `{key}`.{close_matches(key, wanted)}")
@@ -180,6 +182,8 @@ def _check_type(field: dataclasses.Field, value: Any) -> None:
     )
     if isinstance(value, tuple):
         wrong = wrong or any(isinstance(v, bool) or not isinstance(v, int) for v in value)
+    if isinstance(value, int) and abs(value) >= 2**31:  # no array has that size
+        raise ValueError(f"`{field.name}` must be less than {2**31}; got {value!r:.80}.")
     if wrong:
         raise ValueError(f"`{field.name}` must be of type {expected}; got {value!r:.80}.")
 

@@ -1,5 +1,6 @@
 """The command `fkpinn`: which subcommands there are, and what its exit codes mean."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -63,7 +64,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fkpinn {__version__}")
         return 0
     command = parse(argv)
-    return _guard(command.run, debug=command.output.debug or bool(os.environ.get("FKPINN_DEBUG")))
+    debug = command.output.debug or bool(os.environ.get("FKPINN_DEBUG"))
+
+    def run() -> None:
+        _check_numbers(command)
+        command.run()
+
+    return _guard(run, debug=debug)
 
 
 def parse(argv: Sequence[str]) -> Any:
@@ -75,6 +82,17 @@ def parse(argv: Sequence[str]) -> Any:
         args=list(argv),
         config=(tyro.conf.FlagCreatePairsOff,),
     )
+
+
+def _check_numbers(command: Any) -> None:
+    """Refuse whole numbers that are no size of an array, and seeds that no generator takes."""
+    for field in dataclasses.fields(command):
+        value = getattr(command, field.name)
+        limit = 2**62 if field.name == "seed" else 2**31
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and abs(number) >= limit:
+                flag = field.name.replace("_", "-")
+                raise ValueError(f"`--{flag}` must be less than {limit}; got {number}.")
 
 
 def _guard(run: Callable[[], None], *, debug: bool) -> int:
