@@ -15,7 +15,7 @@ def main(picture: str = "measured_labels.png", preset: str = "quick") -> float:
     measured = np.array([float(exact(p)) for p in points]) + noise
     labels = fk.Labels.from_data(points, measured, 0.05)
     solution = fk.solve(problem, preset=preset, labels=labels, seed=0)
-    draw(picture, measured - noise, measured, np.asarray(solution(points)))
+    draw(picture, measured - noise, noise, np.asarray(solution(points)) - (measured - noise))
     test = fk.sobol_interior(problem, 500)
     truth = np.array([float(exact(p)) for p in test])
     error = float(np.linalg.norm(np.asarray(solution(test)) - truth) / np.linalg.norm(truth))
@@ -23,13 +23,13 @@ def main(picture: str = "measured_labels.png", preset: str = "quick") -> float:
     return error
 
 
-def draw(picture: str, truth, measured, found) -> None:
-    """Measurements and the network at the same points, against the truth."""
+def draw(picture: str, truth, noise, off) -> None:
+    """Errors of the measurements and of the network, at the same points."""
     figure, axes = plt.subplots(figsize=(5.4, 4.2), layout="constrained")
-    axes.errorbar(truth, measured, 0.1, fmt="o", capsize=3, alpha=0.6, label="measured, 95 %")
-    axes.plot(truth, found, ".", color="black", label="network")
-    axes.axline((0, 0), slope=1, color="gray", linewidth=0.8)
-    axes.set(xlabel="true value", ylabel="value", title="60 measurements and what becomes of them")
+    axes.errorbar(truth, noise, 0.1, fmt="o", capsize=3, alpha=0.5, label="measured, 95 %")
+    axes.plot(truth, off, ".", color="black", label="network")
+    axes.axhline(0.0, color="gray", linewidth=0.8)
+    axes.set(xlabel="true value", ylabel="error", title="60 measurements and what becomes of them")
     axes.legend(frameon=False)
     figure.savefig(picture, dpi=140)
     plt.close(figure)
