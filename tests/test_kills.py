@@ -23,7 +23,7 @@ from fkpinn.train import load_about
 
 SIZES = [
     "widths=[10, 10]", "n_collocation=80", "n_boundary=20", "n_paths=200", "p_data=0.2",
-    "natural_steps=60", "n_test=50", "checkpoint_seconds=0", "certify_seconds=0",
+    "natural_steps=30", "n_test=50", "checkpoint_seconds=0", "certify_seconds=0",
 ]  # fmt: skip
 TWO = """
 kind = "table"

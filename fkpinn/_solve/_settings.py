@@ -120,6 +120,8 @@ def settings_from(values: dict[str, Any], base: Settings | None = None) -> Setti
             raise ValueError(f"There is no setting `{key}`.{close_matches(key, fields)}")
         given[key] = tuple(value) if isinstance(value, list) else value
         _check_type(fields[key], given[key])
+        if type(value) is int and "float" in _expected(fields[key]):
+            given[key] = float(value)
     return dataclasses.replace(base or Settings(), **given)
 
 
@@ -176,16 +178,21 @@ def _check_type(field: dataclasses.Field, value: Any) -> None:
         "str": (str,),
         "tuple[int, ...]": (tuple,),
     }
-    expected = field.type if isinstance(field.type, str) else _spelled(field.type)
+    expected = _expected(field)
     wrong = not isinstance(value, kinds[expected]) or (
         isinstance(value, bool) and expected != "bool"
     )
     if isinstance(value, tuple):
         wrong = wrong or any(isinstance(v, bool) or not isinstance(v, int) for v in value)
-    if isinstance(value, int) and abs(value) >= 2**31:  # no array has that size
-        raise ValueError(f"`{field.name}` must be less than {2**31}; got {value!r:.80}.")
     if wrong:
         raise ValueError(f"`{field.name}` must be of type {expected}; got {value!r:.80}.")
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, int) and abs(number) >= 2**31:  # no array has that size
+            raise ValueError(f"`{field.name}` must be less than {2**31}; got {value!r:.80}.")
+
+
+def _expected(field: dataclasses.Field) -> str:
+    return field.type if isinstance(field.type, str) else _spelled(field.type)
 
 
 def _spelled(kind: Any) -> str:

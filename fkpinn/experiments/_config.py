@@ -159,7 +159,7 @@ def _experiment(name: str, config: dict[str, Any], seeds: int | None) -> Experim
         text=config.get("text", {}),
         vary=tuple(config.get("vary", {})),
         problems=tuple(config.get("problems", [])),
-        sizes={key: _frozen(value) for key, value in config.get("sizes", {}).items()},
+        sizes=_sizes(config.get("sizes", {})),
     )
 
 
@@ -171,7 +171,7 @@ def _check(config: dict[str, Any]) -> None:
         raise ValueError(f"`kind` must be one of {_KINDS}; got {config.get('kind')!r:.80}.")
     sizes = config.get("sizes", {})
     _known("size", sizes, [f.name for f in dataclasses.fields(Sizes)])
-    Sizes(**{key: _frozen(value) for key, value in sizes.items()})
+    Sizes(**_sizes(sizes))
     deep = {"table": 2, "sweep": 1}  # of no other kind it is read
     for key, values in config.get("paper", {}).items() if config["kind"] in deep else ():
         _check_printed(f"paper.{key}", values, deep[config["kind"]])
@@ -192,16 +192,35 @@ def _check_types(config: dict[str, Any]) -> None:
         raise ValueError(f"`vary` must not have more than {_MOST} combinations.")
 
 
+def _sizes(given: dict[str, Any]) -> dict[str, Any]:
+    """Values for `Sizes`, each of the type of its default."""
+    usual, found = dataclasses.asdict(Sizes()), {}
+    for key, value in given.items():
+        found[key] = float(value) if _is_small(value) and key == "reach" else _frozen(value)
+        numbers = found[key] if isinstance(found[key], tuple) else ()
+        if type(found[key]) is not type(usual[key]) or not all(map(_is_small, numbers)):
+            raise ValueError(f"`{key}` must be like {usual[key]}; got {value!r:.80}.")
+    return found
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+def _is_small(value: Any) -> bool:
+    return type(value) is int and abs(value) < 2**31
+
+
 def _check_seeds(count: int) -> None:
     if not 1 <= count <= _MOST:
-        raise ValueError(f"`seeds` must be at least 1 and at most {_MOST}; got {count:g}.")
+        raise ValueError(f"`seeds` must be at least 1 and at most {_MOST}; got {count!r:.80}.")
 
 
 def _check_printed(where: str, values: Any, deep: int) -> None:
     """Tables in tables, and at the end a mean and a spread by metric."""
     if deep == 0:
         plain = isinstance(values, list) and len(values) == 2
-        if not plain or any(type(v) not in (int, float) for v in values):
+        if not plain or not all(_is_small(v) or _is_finite(v) for v in values):
             raise ValueError(f"`{where}` must be a mean and a spread; got {values!r:.80}.")
         return
     if not isinstance(values, dict):
