@@ -144,7 +144,7 @@ def read_config(path: Path) -> dict[str, Any]:
                 f"`{path}` must have `{key}`, a {kind.__name__}; got {config.get(key)!r:.80}."
             )
     if abs(config["seed"]) >= 2**62:
-        raise ValueError(f"`{path}`: `seed` must be less than {2**62}; got {config['seed']}.")
+        raise ValueError(f"`{path}`: `seed` must be less than {2**62}; got {config['seed']!r:.80}.")
     for key in config:
         if key not in wanted:
             raise ValueError(f"`{path}`: there is no key `{key}`.{close_matches(key, wanted)}")
