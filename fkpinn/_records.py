@@ -8,8 +8,8 @@ import importlib.metadata
 import json
 import math
 import os
+import secrets
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,13 +74,14 @@ def finished(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` to write to; at the end it is renamed, or removed."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(_UNFINISHED, f".{path.name}.", path.parent)
-        os.close(handle)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_UNFINISHED}")
+        # readable by whom the user lets read, unlike a file of `tempfile`
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         try:
-            yield Path(temporary)
+            yield temporary
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
 

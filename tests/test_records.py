@@ -1,6 +1,7 @@
 """Files are written whole or not at all."""
 
 import json
+import os
 
 import pytest
 
@@ -25,3 +26,12 @@ def test_nan_is_not_json(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", {"x": float("nan")})
     assert not (tmp_path / "a.json").exists()
+
+
+def test_others_may_read_what_is_written(tmp_path):
+    before = os.umask(0o022)
+    try:
+        write_json(tmp_path / "a.json", {})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o644
