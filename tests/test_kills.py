@@ -161,13 +161,15 @@ def kill_often(command, root, wanted, kills, longest, rng):
     for number in itertools.count():
         folder = root / f"broken-{number}"
         folder.mkdir()
-        errors, ended = folder.with_suffix(".err"), False
+        errors, ended, before = folder.with_suffix(".err"), False, done
         while not ended:
-            process = start(command, folder, errors)
-            wait = None if done >= kills else rng.uniform(0.3, 1.1) * longest
+            process, began = start(command, folder, errors), time.monotonic()
+            wait = None if done >= kills else rng.uniform(0.3, 0.9) * longest
             try:
                 assert process.wait(wait) == 0, errors.read_text()
                 ended = True
+                if done == before:  # the machine has become faster
+                    longest = min(longest, time.monotonic() - began)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
