@@ -33,8 +33,8 @@ lint: install  ## Style, format and types
 	@if npm_config_fetch_retries=0 PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --version >/dev/null 2>&1; then \
 	    echo "$(BIN)/pyright"; \
 	    PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python && \
-	    PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python --ignoreexternal \
-	        --verifytypes fkpinn; \
+	    PATH="$(CURDIR)/$(BIN):$$PATH" PYRIGHT_PYTHON_IGNORE_WARNINGS=1 \
+	        $(BIN)/pyright --ignoreexternal --verifytypes fkpinn; \
 	else \
 	    echo "pyright cannot start here (it needs Node and, once, the network): types not checked"; \
 	fi
