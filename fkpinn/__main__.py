@@ -1,5 +1,3 @@
-import sys
+from fkpinn.cli import start
 
-from fkpinn.cli import main
-
-sys.exit(main())
+start()

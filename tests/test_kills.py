@@ -185,7 +185,6 @@ def kill_often(command, root, wanted, kills, longest, rng):
 @pytest.mark.parametrize(
     ("name", "kills"),
     [
-        ("labels", 2),
         pytest.param("labels", 17, marks=pytest.mark.slow),
         pytest.param("solve", 17, marks=pytest.mark.slow),
         pytest.param("reproduce", 16, marks=pytest.mark.slow),

@@ -315,7 +315,7 @@ def _rehearse(
             )
             rehearse(problem, like)
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=work)  # no daemon: those that compile at exit crash
     thread.start()
     return thread
 

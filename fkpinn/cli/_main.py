@@ -73,6 +73,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _guard(run, debug=debug)
 
 
+def start() -> None:
+    """Run the command that this process was started with, and leave with its code."""
+    code = main()
+    if code == 130:
+        # Compiled code may still run in other threads; an orderly end would crash below it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def parse(argv: Sequence[str]) -> Any:
     """The command that these arguments ask for; leaves with code 2 where they are wrong."""
     return tyro.extras.subcommand_cli_from_dict(

@@ -175,16 +175,23 @@ class _Page:
 
     def _found(self, row: dict[str, Any], shown: list[str]) -> list[str]:
         name = METHOD_NAMES[row["method"]]
-        changed = ", ".join(f"{key} {_spelled(value)}" for key, value in row["changes"].items())
         who = {
             "here": f"{name}, here",
-            "search": f"{name}, tried with {changed}",
+            "search": f"{name}, tried with {self._tried(row)}",
             "ours": "fkpinn `best`",
         }[row["part"]]
         cells = [with_spread(*row[metric]) for metric in shown]
         seconds = with_spread(*row["seconds"])
         seeds = f"{row['n']} seed{'s' if row['n'] > 1 else ''}"
         return [f"`{row['problem']}`", f"{who} ({seeds})", *cells, seconds]
+
+    def _tried(self, row: dict[str, Any]) -> str:
+        """What a run of the search changes in the method's own settings."""
+        own = next(
+            (dict(c.changes) for c in self.experiment.cells if c.method == row["method"]), {}
+        )
+        changes = {k: v for k, v in row["changes"].items() if own.get(k) != v}
+        return ", ".join(f"`{key} = {_spelled(value)}`" for key, value in changes.items())
 
     def sweep(self) -> str:
         """Rows by the value that varies, and a figure."""
@@ -237,6 +244,12 @@ class _Page:
                         "spread": [r[metric][1] for r in some],
                         "style": style,
                     }
+        printed = {float(x): v["l2_rel"] for x, v in self.experiment.paper.items() if "l2_rel" in v}
+        if printed:
+            means, spreads = zip(*printed.values(), strict=True)
+            curves["network, as the paper prints"] = {
+                "x": list(printed), "mean": means, "spread": spreads, "style": "paper",
+            }  # fmt: skip
         path = self.assets / f"{self.experiment.name}.png"
         self.figures.append(draw_sweep(path, self.experiment.title, _AXES[key], curves))
         return self._image(path)
@@ -318,4 +331,4 @@ class _Page:
 
 
 def _spelled(value: Any) -> str:
-    return " × ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return "x".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

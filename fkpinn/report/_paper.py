@@ -28,9 +28,12 @@ def draw_sweep(path: Path, title: str, axis: str, curves: dict[str, dict[str, An
         x, mean = np.asarray(curve["x"], float), np.asarray(curve["mean"], float)
         style = _STYLES[curve["style"]]
         plot.errorbar(x, mean, curve["spread"], label=name, capsize=3, markersize=5, **style)
-    plot.set_xscale("log" if min(min(c["x"]) for c in curves.values()) > 0 else "symlog")
-    plot.set_yscale("log")
     values = sorted({float(x) for curve in curves.values() for x in curve["x"]})
+    if values[0] > 0:
+        plot.set_xscale("log")
+    else:  # zero as far from the least positive value as that from ten times itself
+        plot.set_xscale("symlog", linthresh=min((v for v in values if v > 0), default=1.0))
+    plot.set_yscale("log")
     plot.set_xticks(values, [f"{value:g}" for value in values], minor=False)
     plot.set_xticks([], minor=True)
     plot.set_xlabel(axis)

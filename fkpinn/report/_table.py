@@ -26,16 +26,16 @@ def latex_table(
 
 
 def with_spread(mean: float, spread: float) -> str:
-    """`0.107 ± 0.006`, or `1.2e-4 ± 3e-5` where that is shorter."""
+    """`0.107 ± 0.006`, or `1.2e-4 ± 3e-5` where that is shorter; a single value has no spread."""
     if mean != 0 and (abs(mean) < 1e-2 or abs(mean) >= 1e4):
-        return f"{_power(mean, 1)} ± {_power(spread, 0)}"
-    digits = 3 if abs(mean) < 10 else 1
-    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
+        value, about = _power(mean, 1), _power(spread, 0)
+    else:
+        digits = 3 if abs(mean) < 10 else 1
+        value, about = f"{mean:.{digits}f}", f"{spread:.{digits}f}"
+    return f"{value} ± {about}" if spread else value
 
 
 def _power(value: float, digits: int) -> str:
-    if value == 0:
-        return "0"
     mantissa, exponent = f"{value:.{digits}e}".split("e")
     return f"{mantissa}e{int(exponent)}"
 

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -59,6 +60,15 @@ class State(NamedTuple):
     memory: Any
     loss: Loss
     step: Int[Array, ""]
+
+
+class _Begun(NamedTuple):
+    """A phase before its first step, its functions compiled."""
+
+    first: Objective
+    state: State
+    block: Callable
+    redraw: Callable
 
 
 def fit(
@@ -120,14 +130,13 @@ class _Run:
         self.stopped: list[str] = []
         self.began = self.saved = time.perf_counter()
         self.compile_seconds, self.done = 0.0, 0
+        self.ahead: threading.Thread | None = None
 
     def all(self, network: Any, loss: Loss) -> Fit:
         resumed = self._resumed()
         weighting: AbstractWeighting = Fixed()
         for index, phase in enumerate(self.phases):
-            weighting = weighting if phase.weighting is None else phase.weighting
-            dtype = phase.optimizer.dtype or precision(network)
-            network, weighting, loss = cast((network, weighting, loss), dtype)
+            network, weighting, loss = _for_phase(phase, network, weighting, loss)
             if resumed is not None and index < resumed["phase"]:
                 self.done += phase.steps
                 continue
@@ -166,17 +175,42 @@ class _Run:
     def _plan(self) -> str:
         return "; ".join(f"{p.name}: {p.optimizer!r} x {p.steps}" for p in self.phases)
 
-    def _phase(self, index: int, network, weighting, loss, resumed):
+    def _begin(self, index: int, network, weighting, loss) -> _Begun:
         phase, optimizer = self.phases[index], self.phases[index].optimizer
-        self.progress.start(f"training, {phase.name}", phase.steps)
         if phase.times > 1:
             loss = loss.redrawn(network, jr.fold_in(self.key, index), phase.times)
         parameters, static, unravel = split(network, weighting)
         first = Objective(loss, jnp.zeros((), jnp.int32), static, unravel)
         state = State(parameters, optimizer.init(first, parameters), loss, first.step)
         block, redraw = compiled(optimizer, static, unravel)
-        begin = time.perf_counter()
         jax.block_until_ready(block(state, jnp.asarray(0, jnp.int32)))  # no step is taken
+        return _Begun(first, state, block, redraw)
+
+    def _compile_ahead(self, index: int, network, weighting, loss) -> None:
+        """Another thread compiles a phase while the one before it runs."""
+        if self.ahead is not None:
+            self.ahead.join()
+        self.ahead = None
+        if index == len(self.phases):
+            return
+        double = bool(jax.config.jax_enable_x64)  # threads do not inherit what a context has set
+
+        def work() -> None:
+            with (
+                jax.enable_x64(double),
+                contextlib.suppress(Exception),
+            ):  # raised when its turn has come
+                self._begin(index, *_for_phase(self.phases[index], network, weighting, loss))
+
+        self.ahead = threading.Thread(target=work)  # no daemon: those that compile at exit crash
+        self.ahead.start()
+
+    def _phase(self, index: int, network, weighting, loss, resumed):
+        phase, optimizer = self.phases[index], self.phases[index].optimizer
+        self.progress.start(f"training, {phase.name}", phase.steps)
+        begin = time.perf_counter()
+        self._compile_ahead(index + 1, network, weighting, loss)
+        first, state, block, redraw = self._begin(index, network, weighting, loss)
         self.compile_seconds += time.perf_counter() - begin
         if resumed is not None:
             state = self._restored(state, phase)
@@ -207,7 +241,7 @@ class _Run:
             if good is state:
                 self._save(index, state)
         self.done += phase.steps
-        network, weighting = eqx.combine(unravel(good.parameters), static)
+        network, weighting = eqx.combine(first.unravel(good.parameters), first.static)
         return network, weighting, good.loss
 
     def _report(self, phase: Phase, step: int, report: Report, network: Callable[[], Any]) -> None:
@@ -235,6 +269,12 @@ class _Run:
         about |= {"history": self.history, "stopped": self.stopped}
         save_state(self.checkpoint, state, about)
         self.saved = time.perf_counter()
+
+
+def _for_phase(phase: Phase, network, weighting, loss):
+    """What a phase begins with: its own weighting if it has one, all in its precision."""
+    weighting = weighting if phase.weighting is None else phase.weighting
+    return cast((network, weighting, loss), phase.optimizer.dtype or precision(network))
 
 
 def next_stop(phase: Phase, step: int, count: int) -> int:

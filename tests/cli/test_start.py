@@ -1,8 +1,10 @@
 """The command line starts without the numerics and keeps its promises about exit codes."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -116,3 +118,18 @@ def test_reader_may_leave_early():
     command = f"{sys.executable} -m fkpinn problems | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
+
+
+def test_an_interrupt_while_compiled_code_runs_is_no_crash(tmp_path):
+    words = "-m fkpinn labels exit-ball-3d --points 64 --paths 1000000".split()
+    heed = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # also in background
+    process = subprocess.Popen(
+        [sys.executable, *words, "--out", str(tmp_path / "labels.npz")],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=heed,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert "labels" in process.stderr.readline()  # progress: it has begun
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.splitlines()[-1]) == (130, "Interrupted.")

@@ -90,7 +90,7 @@ quiet = settings(
 )  # fmt: skip
 
 
-@settings(quiet, max_examples=100)
+@settings(quiet, max_examples=50)
 @given(argv=arguments())
 def test_any_arguments(place, argv):
     call(argv)

@@ -1,6 +1,7 @@
 """The loop: phases, fresh points, checkpoints, and what happens when numbers end."""
 
 import json
+import threading
 import zipfile
 
 import equinox as eqx
@@ -47,6 +48,34 @@ def test_phases_follow_each_other_in_their_own_precision():
     assert run.history[-1]["step"] == 46
     assert all(leaf.dtype == np.float64 for leaf in leaves(run.network))
     assert isinstance(run.weighting, Fixed)
+
+
+class Traced(GradientDescent):
+    """Remembers which threads compiled it."""
+
+    threads = []  # noqa: RUF012
+
+    def step(self, objective, parameters, state):
+        self.threads.append(threading.current_thread())
+        return super().step(objective, parameters, state)
+
+
+def test_the_next_phase_is_compiled_while_one_runs():
+    """By another thread, and not again when its turn has come."""
+    Traced.threads.clear()
+    first = Phase("Adam", Adam(5, 1e-2), 5, Fixed({"boundary": 2.0}))
+    fit(*start(), [first, Phase("descent", Traced(1e-3), 3)], key=jr.key(3))
+    assert len(set(Traced.threads)) == 1 and threading.main_thread() not in Traced.threads
+
+
+def test_what_fails_ahead_is_said_in_its_turn():
+    class Broken(GradientDescent):
+        def step(self, objective, parameters, state):
+            raise RuntimeError("no step today")
+
+    two = [Phase("Adam", Adam(5, 1e-2), 5, Fixed()), Phase("broken", Broken(1e-3), 3)]
+    with pytest.raises(RuntimeError, match="no step today"):
+        fit(*start(), two, key=jr.key(3))
 
 
 @pytest.mark.slow
