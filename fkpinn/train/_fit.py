@@ -193,13 +193,11 @@ class _Run:
         self.ahead = None
         if index == len(self.phases):
             return
-        double = bool(jax.config.jax_enable_x64)  # threads do not inherit what a context has set
+        double = jnp.result_type(float) == jnp.float64
 
         def work() -> None:
-            with (
-                jax.enable_x64(double),
-                contextlib.suppress(Exception),
-            ):  # raised when its turn has come
+            # threads do not inherit what a context has set; errors are raised in the phase's turn
+            with jax.enable_x64(double), contextlib.suppress(Exception):
                 self._begin(index, *_for_phase(self.phases[index], network, weighting, loss))
 
         self.ahead = threading.Thread(target=work)  # no daemon: those that compile at exit crash
