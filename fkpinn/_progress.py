@@ -104,9 +104,11 @@ class TensorBoardProgress:
             raise ImportError(
                 'Curves for TensorBoard need tensorboardX: pip install "fkpinn[tensorboard]".'
             ) from error
-        self._open: Callable[[], Any] = lambda: SummaryWriter(str(folder))
+        self._open: Callable[[str], Any] = lambda end: SummaryWriter(
+            str(folder), filename_suffix=end
+        )
         self._writer: Any = None  # opened with the first number: a refused run leaves no folder
-        self._phase = ""
+        self._phase, self._files = "", 0
 
     def start(self, description: str, total: int | None) -> None:
         """Curves of this name follow."""
@@ -116,11 +118,13 @@ class TensorBoardProgress:
     def update(self, completed: int, **shown_metrics: float) -> None:
         """One point of each curve."""
         if shown_metrics and self._writer is None:
-            self._writer = self._open()
+            self._writer = self._open(f".{self._files}")
+            self._files += 1
         for name, value in shown_metrics.items():
             self._writer.add_scalar(f"{self._phase}/{name}", value, completed)
 
     def finish(self) -> None:
-        """Write what is still in memory."""
+        """Write what is still in memory; numbers that follow go into another file of the folder."""
         if self._writer is not None:
-            self._writer.flush()
+            self._writer.close()  # `flush` does not wait for what is on its way to the file
+            self._writer = None

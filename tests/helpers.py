@@ -119,7 +119,14 @@ combinations = [
 shapes = primitives + combinations
 
 
-SLOW = ("pierced-polygon", "box-minus-disks", "corner-of-planes")  # others are built alike
+SLOW = (
+    "pierced-polygon",
+    "box-minus-disks",
+    "corner-of-planes",
+    "box-50d",
+    "star-hole",
+    "edge-of-hole",
+)  # others are built alike
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:

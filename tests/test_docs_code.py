@@ -51,7 +51,12 @@ def smaller(code):
     return code
 
 
-SLOW = ("certificates.md", "getting-started.md", "index.md")  # README asks for the same
+SLOW = (
+    "certificates.md",
+    "getting-started.md",
+    "index.md",
+    "training.md",
+)  # README asks for the same
 WITH_CODE = [
     pytest.param(p, id=str(p.relative_to(ROOT)), marks=pytest.mark.slow if p.name in SLOW else [])
     for p in PAGES

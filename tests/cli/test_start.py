@@ -120,12 +120,19 @@ def test_reader_may_leave_early():
     assert done.stderr == ""
 
 
+HEEDING = """\
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by children in the background
+from fkpinn.cli import start
+start()
+"""
+
+
 def test_an_interrupt_while_compiled_code_runs_is_no_crash(tmp_path):
-    words = "-m fkpinn labels exit-ball-3d --points 64 --paths 1000000".split()
-    heed = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # also in background
+    words = "labels exit-ball-3d --points 64 --paths 1000000 --out".split()
     process = subprocess.Popen(
-        [sys.executable, *words, "--out", str(tmp_path / "labels.npz")],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=heed,
+        [sys.executable, "-c", HEEDING, *words, str(tmp_path / "labels.npz")],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stderr is not None
     assert "labels" in process.stderr.readline()  # progress: it has begun

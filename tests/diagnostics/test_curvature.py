@@ -96,6 +96,7 @@ def test_kernel_and_gauss_newton_share_their_eigenvalues(curvature):
     np.testing.assert_allclose(matrix[:-n], 0.0, atol=1e-9 * kernel[-1])
 
 
+@pytest.mark.slow
 def test_the_value_is_half_the_sum_of_squares(curvature):
     expected = float(brute_force(curvature)(curvature.parameters))
     assert curvature.value() == pytest.approx(expected, rel=1e-12)

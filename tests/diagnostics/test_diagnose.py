@@ -62,7 +62,8 @@ def test_labels_beside_their_theory(tmp_path):
     assert record["truncation"]["kappa"] > 0 and is_picture(record["figure"])
 
 
-@pytest.mark.parametrize("trained", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.slow
 def test_conditioning_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_path, capsys):
     if not trained:  # networks as they are drawn
         network = MLP([0.0, 0.0], [1.0, 1.0], (6,), key=jr.key(0))

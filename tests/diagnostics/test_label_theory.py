@@ -86,6 +86,7 @@ def test_bias_of_plain_paths_is_a_root_of_the_step():
     assert found["c_bias"] == pytest.approx(2 * 0.5826, rel=0.12)
 
 
+@pytest.mark.slow
 def test_cut_paths_lack_what_the_first_eigenvalue_says():
     """lem:fk-truncation-bias: kappa is pi²/8, the slowest decay on (-1, 1)."""
     found = truncation_bias(

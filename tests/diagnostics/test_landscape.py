@@ -48,6 +48,7 @@ def test_random_directions_have_the_rows_of_the_network(curvature):
     assert abs(cosine) < 4 / np.sqrt(len(first))
 
 
+@pytest.mark.slow
 def test_top_directions_are_eigenvectors(curvature):
     first, second = top_directions(curvature, steps=60, key=jr.key(0))
     values, vectors = np.linalg.eigh(np.asarray(curvature.hessian()))

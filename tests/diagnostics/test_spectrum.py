@@ -103,6 +103,7 @@ def test_what_rounding_leaves_of_a_zero_is_zero():
     assert spectrum.dim == 40 and spectrum.exact
 
 
+@pytest.mark.slow
 def test_hessian_spectrum_small_and_large():
     curvature = curvature_of((10, 10), 40)
     dense = hessian_spectrum(curvature, key=jr.key(0))

@@ -3,7 +3,7 @@
 import pytest
 from fuzz.formats import FORMATS, attack
 
-CASES = 200
+CASES = 80
 MANY = 10_000
 
 

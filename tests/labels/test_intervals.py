@@ -20,7 +20,7 @@ ONE_WIDTH = Widths((512,), 1 << 16, 2)  # one width compiles once; labels do not
 COVERED = [
     ("exit-ball-3d", 500, 1.0),
     pytest.param("poisson", 500, 1.0, marks=pytest.mark.slow),
-    ("ornstein-uhlenbeck", 500, 0.02),
+    pytest.param("ornstein-uhlenbeck", 500, 0.02, marks=pytest.mark.slow),
 ]
 
 

@@ -177,7 +177,9 @@ slab = fk.manufactured(
         pytest.param(
             wall, wall_exact, [0.2, 0.1], 0.2, 40_000, id="robin-disk", marks=pytest.mark.slow
         ),
-        pytest.param(slab, slab_exact, [0.7], 0.1, 40_000, id="neumann-interval"),
+        pytest.param(
+            slab, slab_exact, [0.7], 0.1, 40_000, id="neumann-interval", marks=pytest.mark.slow
+        ),
         pytest.param(
             wall, wall_exact, [0.2, 0.1], 0.05, 1_000_000, id="robin-disk-fine",
             marks=pytest.mark.slow,

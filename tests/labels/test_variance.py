@@ -96,6 +96,7 @@ def test_a_source_read_less_often_keeps_the_mean(name, dt, constant):
     assert abs(np.sum(score)) <= 4 * np.sqrt(len(score))  # nor do they lean to one side
 
 
+@pytest.mark.slow
 def test_walls_read_less_often_keep_the_mean():
     """Neumann at one end, Robin at the other: paths end by their discount alone."""
     exact = lambda x: jnp.sin(x[0]) + 2.0
