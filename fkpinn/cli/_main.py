@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -75,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def start() -> None:
     """Run the command that this process was started with, and leave with its code."""
+    warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
     code = main()
     if code == 130:
         # Compiled code may still run in other threads; an orderly end would crash below it.

@@ -244,7 +244,7 @@ def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
     """
     n_paths, n = _PILOT, len(paths.points)
     while True:
-        pilot = paths.run(n_paths, stream=64 + n_paths)  # not a stream of `_measure`
+        pilot = paths.run(n_paths, stream=64 + n_paths, pilot=True)  # not a stream of `_measure`
         spent = pilot.provenance["seconds"]["run"]
         affordable = int(n_paths * seconds / max(spent, 1e-3) / 1.25)
         square = _squares(pilot)

@@ -59,7 +59,8 @@ class DefectPaths:
     ):
         self.seed: int = seed
         self.double: bool = dtype == "float64"
-        self.progress: AbstractProgress = Renamed(progress or SilentProgress(), name)
+        self.name: str = name
+        self.progress: AbstractProgress = progress or SilentProgress()
         with jax.enable_x64(self.double):
             candidate = cast(candidate, dtype)
             self.points: Array = jnp.asarray(points, dtype)
@@ -74,9 +75,16 @@ class DefectPaths:
         self.every: int = _EVERY if self.stepped else 1
 
     def run(
-        self, n_paths: int, *, coarse: bool = False, bias: bool = False, stream: int = 0
+        self,
+        n_paths: int,
+        *,
+        coarse: bool = False,
+        bias: bool = False,
+        stream: int = 0,
+        pilot: bool = False,
     ) -> Labels:
         """Labels of the defect, maybe with twice the step; streams are independent."""
+        part = ", pilot" if pilot else ", twice the step" if coarse else ""
         with jax.enable_x64(self.double):
             return estimate_labels(
                 self.problem,
@@ -85,7 +93,7 @@ class DefectPaths:
                 dt=2 * self.dt if coarse else self.dt,
                 seed=(self.seed + stream * _APART) % 2**64,
                 bias=bias,
-                progress=self.progress,
+                progress=Renamed(self.progress, self.name + part),
                 **self._how(),
             )
 

@@ -81,7 +81,7 @@ def value_with_interval(
 
 def _needed(paths: DefectPaths, half_width: float, level: float, seconds: float) -> int:
     """Paths for limits that narrow at every point; half of the width is left to the step."""
-    pilot = paths.run(_PILOT, stream=2)
+    pilot = paths.run(_PILOT, stream=2, pilot=True)
     spread = float(np.max(np.asarray(pilot.stderr))) * math.sqrt(_PILOT)
     z = NormalDist().inv_cdf(0.5 + level / 2)
     affordable = _PILOT * seconds / max(pilot.provenance["seconds"]["run"], 1e-3) / 1.25

@@ -205,11 +205,12 @@ class _Run:
 
     def _phase(self, index: int, network, weighting, loss, resumed):
         phase, optimizer = self.phases[index], self.phases[index].optimizer
-        self.progress.start(f"training, {phase.name}", phase.steps)
+        self.progress.start(f"compiling, {phase.name}", None)
         begin = time.perf_counter()
         self._compile_ahead(index + 1, network, weighting, loss)
         first, state, block, redraw = self._begin(index, network, weighting, loss)
         self.compile_seconds += time.perf_counter() - begin
+        self.progress.start(f"training, {phase.name}", phase.steps)
         if resumed is not None:
             state = self._restored(state, phase)
         self._rewrite_metrics()

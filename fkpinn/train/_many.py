@@ -75,7 +75,7 @@ class _Runs:
 
     def phase(self, index: int, phase: Phase, networks, weighting, loss):
         optimizer, every = phase.optimizer, eqx.if_array(0)
-        self.progress.start(f"training, {phase.name}", phase.steps)
+        self.progress.start(f"compiling, {phase.name}", None)
         if phase.times > 1:
             keys = jax.vmap(lambda key: jr.fold_in(key, index))(self.keys)
             more = lambda u, terms, key: terms.redrawn(u, key, phase.times)
@@ -98,6 +98,7 @@ class _Runs:
         clock = time.perf_counter()
         jax.block_until_ready(block(state, start))
         self.compiled += time.perf_counter() - clock
+        self.progress.start(f"training, {phase.name}", phase.steps)
         step, count, alive = 0, 1, np.ones(len(self.history), bool)
         good = state.parameters
         while step < phase.steps and alive.any():

@@ -140,3 +140,13 @@ def test_an_interrupt_while_compiled_code_runs_is_no_crash(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said.splitlines()[-1]) == (130, "Interrupted.")
+
+
+def test_warnings_are_sentences():
+    """Not lines of our source."""
+    code = (
+        "import sys, warnings; from fkpinn.cli import _main; sys.argv[1:] = ['--version']; "
+        "_main.main = lambda: warnings.warn('few paths') or 0; _main.start()"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "Warning: few paths\n")
