@@ -26,6 +26,7 @@
   // colours that stay apart for every eye, and in grey
   const VIRIDIS = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
   const BLUE_RED = ["#053061", "#2166ac", "#4393c3", "#92c5de", "#d1e5f0", "#f7f7f7", "#fddbc7", "#f4a582", "#d6604d", "#b2182b", "#67001f"];
+  const BLUE_DARK_ORANGE = ["#b3e0ff", "#6fbcf5", "#3a90cf", "#24608f", "#1e3d57", "#272c33", "#5c3a22", "#965524", "#d07f36", "#f5ad63", "#ffdcb0"];
   const LINES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"];
   const table = (stops) => {
     const rgb = stops.map((s) => [1, 3, 5].map((k) => parseInt(s.slice(k, k + 2), 16)));
@@ -34,7 +35,9 @@
       return rgb[k].map((c, j) => Math.round(c + (at - k) * (rgb[k + 1][j] - c)));
     });
   };
-  const TABLES = { plain: table(VIRIDIS), signed: table(BLUE_RED) };
+  const TABLES = { plain: table(VIRIDIS), onLight: table(BLUE_RED), onDark: table(BLUE_DARK_ORANGE) };
+  const DARK = matchMedia("(prefers-color-scheme: dark)");
+  const signed = () => TABLES[DARK.matches ? "onDark" : "onLight"]; // zero fades into the paper
   const css = (c) => `rgb(${c[0]},${c[1]},${c[2]})`;
 
   const ticks = (low, high, n) => {
@@ -60,7 +63,7 @@
       new ResizeObserver(() => requestAnimationFrame(() => {
         if (this.canvas.parentElement.clientWidth !== this.width) this.redraw();
       })).observe(this.canvas.parentElement);
-      matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+      DARK.addEventListener("change", () => this.redraw());
     }
     redraw() {
       const width = this.canvas.parentElement.clientWidth;
@@ -181,12 +184,14 @@
       const [low, high] = range(layers.difference), reach = Math.max(Math.abs(low), Math.abs(high));
       return [-reach, reach];
     };
-    const images = {};
+    const coloursOf = (name) => (name === "difference" ? signed() : TABLES.plain);
+    const images = new Map();
     const imageOf = (name) => {
-      if (images[name]) return images[name];
+      const colours = coloursOf(name), made = images.get(name);
+      if (made && made.colours === colours) return made.canvas;
       const canvas = make("canvas", { width: String(xs.length), height: String(ys.length) });
       const pen = canvas.getContext("2d"), pixels = pen.createImageData(xs.length, ys.length);
-      const scale = scaleOf(name), colours = TABLES[name === "difference" ? "signed" : "plain"];
+      const scale = scaleOf(name);
       layers[name].forEach((v, k) => {
         const i = k % xs.length, j = ys.length - 1 - Math.floor(k / xs.length), at = 4 * (j * xs.length + i);
         if (!Number.isFinite(v)) return;
@@ -194,7 +199,8 @@
         pixels.data.set([...c, 255], at);
       });
       pen.putImageData(pixels, 0, 0);
-      return (images[name] = canvas);
+      images.set(name, { colours, canvas });
+      return canvas;
     };
     plot.view = all;
     const points = run.labels ? unpack(run.labels.points) : null;
@@ -212,7 +218,7 @@
           pen.fillStyle = "#fff"; pen.fill(); pen.strokeStyle = "#000"; pen.lineWidth = 0.7; pen.stroke();
         }
       });
-      colourbar(plot, scaleOf(shown), TABLES[shown === "difference" ? "signed" : "plain"]);
+      colourbar(plot, scaleOf(shown), coloursOf(shown));
     };
     layered(Object.keys(layers), bar, (name) => { shown = name; plot.redraw(); });
     if (points && run.flat) {
@@ -347,13 +353,14 @@
     plot.paint = (pen) => {
       plot.box = d > 1 ? mapBox(plot, all) : [58, 12, plot.width - 160, plot.height - 46];
       plot.frame(plot.box, plot.view, {});
+      const colours = signed(), size = Math.max(0.55, Math.min(1, plot.width / 700));
       plot.clip(plot.box, () => { for (const pass of [false, true]) value.forEach((v, k) => {
         if (sure[k] !== pass) return;
-        const c = TABLES.signed[Math.max(0, Math.min(255, Math.round((255 * (v - scale[0])) / (scale[1] - scale[0]))))];
-        pen.beginPath(); pen.arc(plot.x(xs[k]), plot.y(ys[k]), pass ? 3.4 : 1.7, 0, 7);
+        const c = colours[Math.max(0, Math.min(255, Math.round((255 * (v - scale[0])) / (scale[1] - scale[0]))))];
+        pen.beginPath(); pen.arc(plot.x(xs[k]), plot.y(ys[k]), size * (pass ? 3.4 : 1.7), 0, 7);
         pen.fillStyle = css(c); pen.fill(); pen.strokeStyle = ink("--dim"); pen.lineWidth = 0.4; pen.stroke();
       }); });
-      colourbar(plot, scale, TABLES.signed);
+      colourbar(plot, scale, colours);
     };
     zoomable(plot, bar, () => all, () => { plot.view = all; plot.redraw(); });
     plot.canvas.addEventListener("pointermove", (e) => {
