@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint docs clean
+.PHONY: help install demo test test-slow coverage lint docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ test: lint  ## Lint, then the fast test suite
 
 test-slow: install  ## The slow tests only
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow
+
+coverage: install  ## Branch coverage of the fast tests
+	@$(PIP) install -c constraints.txt pytest-cov
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 docs: $(VENV)/.docs  ## Build the documentation into site/, strictly
 	$(BIN)/zensical build --clean --strict
