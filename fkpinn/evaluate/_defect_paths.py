@@ -83,7 +83,10 @@ class DefectPaths:
         stream: int = 0,
         pilot: bool = False,
     ) -> Labels:
-        """Labels of the defect, maybe with twice the step; streams are independent."""
+        """Labels of the defect, maybe with twice the step; streams are independent.
+
+        A `pilot` is like any other run, and progress calls it so.
+        """
         part = ", pilot" if pilot else ", twice the step" if coarse else ""
         with jax.enable_x64(self.double):
             return estimate_labels(

@@ -1,5 +1,6 @@
 """One table or figure: run what is missing, then draw it from records alone."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from .._files import blame, read_json
 from .._progress import AbstractProgress
 from .._records import write_bytes
+from .._solve import PRESETS
 from ..diagnostics import Sizes, diagnose
 from ..report import (
     METHOD_NAMES,
@@ -158,26 +160,26 @@ class _Page:
             m for m in METRICS if any(m in v for own in printed.values() for v in own.values())
         ]
         header = ["problem", "method", *(_METRIC_NAMES[m] for m in shown), "seconds"]
-        rows = []
+        rows, trials = [], []
         for problem in self.experiment.problems:
             own = [r for r in self.summary["rows"] if r["problem"] == problem]
             for method, values in printed.get(problem, {}).items():
                 cells = [with_spread(*values[m]) if m in values else "–" for m in shown]
                 rows.append([f"`{problem}`", f"{METHOD_NAMES[method]}, paper", *cells, "–"])
-                rows += [
-                    self._found(r, shown)
-                    for part in ("here", "search")
-                    for r in own
-                    if (r["part"], r["method"]) == (part, method)
-                ]
+                for r in (r for r in own if (r["part"], r["method"]) == ("here", method)):
+                    rows.append(self._found(r, shown))
+                for r in (r for r in own if (r["part"], r["method"]) == ("search", method)):
+                    trials.append(f"{len(trials) + 1}. {METHOD_NAMES[method]}: {self._tried(r)}\n")
+                    rows.append(self._found(r, shown, len(trials)))
             rows += [self._found(r, shown) for r in own if r["part"] == "ours"]
-        return self._both(header, rows)
+        told = f"\nTrials, with other settings:\n\n{''.join(trials)}\n" if trials else ""
+        return self._both(header, rows, names=2) + told
 
-    def _found(self, row: dict[str, Any], shown: list[str]) -> list[str]:
+    def _found(self, row: dict[str, Any], shown: list[str], trial: int = 0) -> list[str]:
         name = METHOD_NAMES[row["method"]]
         who = {
             "here": f"{name}, here",
-            "search": f"{name}, tried with {self._tried(row)}",
+            "search": f"{name}, trial {trial}",
             "ours": "fkpinn `best`",
         }[row["part"]]
         cells = [with_spread(*row[metric]) for metric in shown]
@@ -187,10 +189,12 @@ class _Page:
 
     def _tried(self, row: dict[str, Any]) -> str:
         """What a run of the search changes in the method's own settings."""
-        own = next(
+        plain = dataclasses.asdict(PRESETS[row["preset"]])
+        own = plain | next(
             (dict(c.changes) for c in self.experiment.cells if c.method == row["method"]), {}
         )
-        changes = {k: v for k, v in row["changes"].items() if own.get(k) != v}
+        tried = plain | row["changes"]
+        changes = {key: tried[key] for key in sorted(tried) if tried[key] != own[key]}
         return ", ".join(f"`{key} = {_spelled(value)}`" for key, value in changes.items())
 
     def sweep(self) -> str:
@@ -318,13 +322,13 @@ class _Page:
                 self.summary["missing"] += 1
         return found
 
-    def _both(self, header: list[str], rows: list[list[str]]) -> str:
+    def _both(self, header: list[str], rows: list[list[str]], names: int = 1) -> str:
         if not rows:
             return ""
         name, title = self.experiment.name, self.experiment.title
         text = latex_table(header, rows, title, f"tab:fkpinn-{name}")
         write_bytes(self.assets / f"{name}.tex", text.encode())
-        return markdown_table(header, rows) + "\n"
+        return markdown_table(header, rows, names) + "\n"
 
     def _image(self, path: Path) -> str:
         return f"![{self.experiment.title}](assets/{path.name})\n\n"

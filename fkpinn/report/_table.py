@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, the first column to the left."""
-    lines = [list(header), ["---", *["---:"] * (len(header) - 1)], *map(list, rows)]
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> str:
+    """A table in Markdown, the first columns, which hold `names`, to the left."""
+    rule = ["---"] * names + ["---:"] * (len(header) - names)
+    lines = [list(header), rule, *map(list, rows)]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
