@@ -36,6 +36,7 @@ _AXES = {
     "dt": "time step of the paths", "n_paths": "paths a label",
     "p_data": "share of points with labels", "scheme": "paths",
 }  # fmt: skip
+_BASELINE = "PINN, no labels"
 _SCHEMES = {"euler": "plain Euler", "default": "corrected"}
 
 
@@ -206,14 +207,15 @@ class _Page:
         for metric in shown:
             header += [f"{_METRIC_NAMES[metric]}, paper"] if printed else []
             header += [f"{_METRIC_NAMES[metric]}, here" if printed else _METRIC_NAMES[metric]]
-        header += ["labels, relative error", "labels, relative bias"]
+        header += ["label error", "label bias"]
         for row in self.summary["rows"]:
             values = varied(self.experiment, row)
             cells = [
                 _SCHEMES.get(str(v), f"{v:g}" if isinstance(v, float) else str(v)) for v in values
             ]
-            if row["part"] == "ours":
-                cells = ["fkpinn `best`", *[""] * (len(keys) - 1)]
+            if row["part"] == "ours" or self._is_baseline(row):
+                name = "fkpinn `best`" if row["part"] == "ours" else f"{_BASELINE}"
+                cells = [name, *[""] * (len(keys) - 1)]
             for metric in shown:
                 if printed:
                     known = {} if row["part"] == "ours" else printed.get(str(values[0]), {})
@@ -226,7 +228,8 @@ class _Page:
 
     def _sweep_figure(self) -> str:
         key = self.experiment.vary[-1]
-        rows = [r for r in self.summary["rows"] if r["part"] == "here"]
+        found = [r for r in self.summary["rows"] if r["part"] == "here"]
+        rows = [r for r in found if not self._is_baseline(r)]
         if not rows:
             return ""
         groups: dict[str, list[dict[str, Any]]] = {}
@@ -245,7 +248,7 @@ class _Page:
                     curves[f"{what}, {_SCHEMES[scheme]} paths"] = {
                         "x": [varied(self.experiment, r)[-1] for r in some],
                         "mean": [r[metric][0] for r in some],
-                        "spread": [r[metric][1] for r in some],
+                        "each": [r["each"][metric] for r in some if metric == "l2_rel"],
                         "style": style,
                     }
         printed = {float(x): v["l2_rel"] for x, v in self.experiment.paper.items() if "l2_rel" in v}
@@ -254,9 +257,14 @@ class _Page:
             curves["network, as the paper prints"] = {
                 "x": list(printed), "mean": means, "spread": spreads, "style": "paper",
             }  # fmt: skip
+        levels = {f"{_BASELINE}": r["l2_rel"][0] for r in found if self._is_baseline(r)}
         path = self.assets / f"{self.experiment.name}.png"
-        self.figures.append(draw_sweep(path, self.experiment.title, _AXES[key], curves))
+        self.figures.append(draw_sweep(path, self.experiment.title, _AXES[key], curves, levels))
         return self._image(path)
+
+    def _is_baseline(self, row: dict[str, Any]) -> bool:
+        """Whether a row of a sweep has nothing of what varies: a PINN has no labels."""
+        return row["method"].startswith("pinn") and "p_data" not in self.experiment.vary
 
     def losses(self) -> str:
         """Curves of the first seed."""

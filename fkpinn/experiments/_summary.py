@@ -23,8 +23,8 @@ def summarize(experiment: Experiment, results: Path) -> dict[str, Any]:
         results: the folder of records.
 
     Returns:
-        Plain values: `rows` in order, each with its `part` (`here`, `search` or `ours`); how many
-        runs are missing; seconds in all; devices.
+        Plain values: `rows` in order, each with its `part` (`here`, `search` or `ours`) and, under
+        `each`, the values of the seeds; how many runs are missing; seconds in all; devices.
     """
     rows, missing, spent = [], 0, 0.0
     devices: set[str] = set()
@@ -84,13 +84,13 @@ def _row(cell: Cell, records: list[dict[str, Any]]) -> dict[str, Any]:
         "changes": dict(cell.changes),
         "n": len(records),
     }
-    for metric in METRICS:
-        row[metric] = mean_and_spread([r["errors"][metric] for r in records])
-    row["seconds"] = mean_and_spread([_device_seconds(r) for r in records])
     labels = [r["labels"] for r in records if r.get("labels")]
+    each = {metric: [r["errors"][metric] for r in records] for metric in METRICS}
+    each["seconds"] = [_device_seconds(r) for r in records]
     for part in ("rel_err", "rel_bias", "rel_stderr") if labels else ():
-        row[f"label_{part}"] = mean_and_spread([found[part] for found in labels])
-    return row
+        each[f"label_{part}"] = [found[part] for found in labels]
+    row |= {name: mean_and_spread(values) for name, values in each.items()}
+    return row | {"each": each}
 
 
 def _device_seconds(record: dict[str, Any]) -> float:

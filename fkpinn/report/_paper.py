@@ -13,21 +13,35 @@ _OURS = "#009E73"
 _TERMS = {"residual": "#000000", "boundary": "#E69F00", "labels": "#0072B2"}
 
 
-def draw_sweep(path: Path, title: str, axis: str, curves: dict[str, dict[str, Any]]) -> Path:
-    """Errors against one value that varies, with their spread over seeds.
+def draw_sweep(
+    path: Path,
+    title: str,
+    axis: str,
+    curves: dict[str, dict[str, Any]],
+    levels: dict[str, float],
+) -> Path:
+    """Errors against one value that varies: means as lines, every seed as a dot.
 
     Args:
         path: where the picture goes.
         title: a line above it.
         axis: name of what varies.
-        curves: by name: `x`, `mean`, `spread`, and a `style` among `label`, `error`, `plain`,
-            `corrected`.
+        curves: by name: `x`, `mean`, the values of `each` seed or their `spread`, and a `style`
+            among those of `_STYLES`.
+        levels: by name, values that do not vary.
     """
-    figure, (plot,) = _figure(1, 1, (6.2, 4.2))
+    figure, (plot,) = _figure(1, 1, (6.2, 4.6))
+    for name, level in levels.items():
+        plot.axhline(level, color="#555555", linestyle="-.", linewidth=1.2, label=name)
     for name, curve in curves.items():
         x, mean = np.asarray(curve["x"], float), np.asarray(curve["mean"], float)
         style = _STYLES[curve["style"]]
-        plot.errorbar(x, mean, curve["spread"], label=name, capsize=3, markersize=5, **style)
+        spread = curve.get("spread")
+        plot.errorbar(x, mean, spread, label=name, capsize=3, markersize=5, **style)
+        for place, values in zip(x, curve.get("each", []), strict=False):
+            plot.plot([place] * len(values), values, ".", color=style["color"], alpha=0.5, zorder=1)
+    if any(curve.get("each") for curve in curves.values()):
+        plot.plot([], [], ".", color="#999999", label="single seeds")
     values = sorted({float(x) for curve in curves.values() for x in curve["x"]})
     if values[0] > 0:
         plot.set_xscale("log")
@@ -39,7 +53,7 @@ def draw_sweep(path: Path, title: str, axis: str, curves: dict[str, dict[str, An
     plot.set_xlabel(axis)
     plot.set_ylabel("relative L2 error")
     plot.grid(alpha=0.3, which="both")
-    plot.legend(frameon=False)
+    figure.legend(frameon=False, ncols=2, loc="outside lower center", fontsize=9)
     figure.suptitle(title)
     return save_figure(figure, path)
 
