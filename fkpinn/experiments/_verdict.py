@@ -29,7 +29,8 @@ def verdict(experiment: Experiment, summary: dict[str, Any]) -> str:
             same.append(name)
         else:
             factor = mean / printed[0]
-            times = f"{factor:.2g} times" if factor >= 1 else f"1/{1 / factor:.2g} of"
+            ratio = f"{float(f'{max(factor, 1 / factor):.2g}'):g}"  # 450, not 4.5e+02
+            times = f"{ratio} times" if factor >= 1 else f"1/{ratio} of"
             differ.append(f"{name} ({mean:.3g}, {times} the printed {printed[0]:g})")
     if not same and not differ:
         return ""
