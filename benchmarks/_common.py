@@ -3,7 +3,11 @@
 import functools
 import os
 import platform
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +73,21 @@ def true_error(name: str, network: Any, n: int = 1 << 13) -> float:
 @functools.cache  # trainings ask at every step
 def _truth(name: str, n: int) -> tuple[AbstractReference, Any]:
     return catalogue_reference(name), sobol_interior(catalogue(name).problem, n)
+
+
+def run_process(words: Sequence[str], place: Path) -> tuple[str, float, float]:
+    """A command in a folder: what it prints, its seconds, and the most memory it held, in MiB."""
+    began = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as out:
+        process = subprocess.Popen(words, cwd=place, stdout=out)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"`{' '.join(words)}` ended with code {process.returncode}.")
+        out.seek(0)
+        said = out.read()
+    unit = 1 << (20 if sys.platform == "darwin" else 10)  # what a MiB is in `ru_maxrss`
+    return said, time.perf_counter() - began, used.ru_maxrss / unit
 
 
 def say(text: str) -> None:

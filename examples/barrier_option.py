@@ -1,4 +1,4 @@
-"""A call on two assets that dies at barriers, by the Black-Scholes equation on a box."""
+"""A call on two assets that is settled at barriers, by the Black-Scholes equation on a box."""
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -14,16 +14,16 @@ def main(picture: str = "barrier_option.png", preset: str = "quick") -> float:
     # in the logarithms of the prices the coefficients are constant
     low, high = jnp.log(60.0), jnp.log(160.0)
     mixing = jnp.array([[1.0, 0.0], [CORRELATION, (1 - CORRELATION**2) ** 0.5]])
+    payoff = lambda x: jnp.maximum(jnp.mean(jnp.exp(x)) / STRIKE - 1.0, 0.0)
     problem = fk.Problem(
         fk.Box([low, low], [high, high]),
         drift=[RATE - 0.5 * VOLATILITY**2] * 2,
         diffusion=VOLATILITY * mixing,
         reaction=RATE,
-        boundary=0.0,  # knocked out
+        boundary=lambda t, x: payoff(x),  # paid at once when an asset gets there
         horizon=1.0,
-        terminal=lambda x: jnp.maximum(jnp.mean(jnp.exp(x)) / STRIKE - 1.0, 0.0),
-        name="basket call with barriers",
-        check=False,  # the payoff does not vanish at the barriers, by contract
+        terminal=payoff,
+        name="basket call settled at barriers",
     )
     solution = fk.solve(problem, preset=preset, seed=0)
     draw(picture, solution)
@@ -43,7 +43,9 @@ def draw(picture: str, solution) -> None:
     figure, axes = plt.subplots(figsize=(5.4, 4.2), layout="constrained")
     image = axes.pcolormesh(price, price, value.reshape(first.shape), rasterized=True)
     figure.colorbar(image, ax=axes, shrink=0.85)
-    axes.set(xlabel="first asset", ylabel="second asset", title="price of a call with barriers")
+    axes.set(
+        xlabel="first asset", ylabel="second asset", title="price of a call settled at barriers"
+    )
     axes.set_aspect("equal")
     figure.savefig(picture, dpi=140)
     plt.close(figure)

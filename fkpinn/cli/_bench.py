@@ -20,6 +20,8 @@ _OPTIONS = {
     "targets": ("folder", "preset"),
     "ablation": ("folder", "preset", "seeds"),
     "refresh": ("folder", "preset", "seeds"),
+    "examples": ("folder",),
+    "sizes": ("folder",),
 }
 
 
@@ -35,12 +37,24 @@ class Bench:
     `targets`: whether runs that were given a target end below it.
     `ablation`: what each part of the method is worth.
     `refresh`: training on with labels corrected by paths, beside the same time without.
+    `examples`: the scripts in `examples/` at full size, what they say and how long they take.
+    `sizes`: time and memory of the largest sizes in the documentation.
 
     Example: `fkpinn bench paths --json`
     """
 
     benchmark: Annotated[
-        Literal["paths", "labels", "step", "certificates", "targets", "ablation", "refresh"],
+        Literal[
+            "paths",
+            "labels",
+            "step",
+            "certificates",
+            "targets",
+            "ablation",
+            "refresh",
+            "examples",
+            "sizes",
+        ],  # fmt: skip
         tyro.conf.Positional,
     ]
     """Which one."""

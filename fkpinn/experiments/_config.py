@@ -155,7 +155,7 @@ def _experiment(name: str, config: dict[str, Any], seeds: int | None) -> Experim
         search=_search(config),
         ours=_cells(config | {"vary": {}, "own": {}} | ours) if ours else (),
         ours_seeds=ours.get("seeds", count),
-        paper=config.get("paper", {}),
+        paper=_with_floats(config.get("paper", {})),
         text=config.get("text", {}),
         vary=tuple(config.get("vary", {})),
         problems=tuple(config.get("problems", [])),
@@ -227,6 +227,15 @@ def _check_printed(where: str, values: Any, deep: int) -> None:
         raise ValueError(f"`{where}` must be a table; got {values!r:.80}.")
     for key, inner in values.items():
         _check_printed(f"{where}.{key}", inner, deep - 1)
+
+
+def _with_floats(printed: Any) -> Any:
+    """The same tables; a mean may be written as 2."""
+    if isinstance(printed, dict):
+        return {key: _with_floats(inner) for key, inner in printed.items()}
+    if isinstance(printed, list):
+        return list(map(_with_floats, printed))
+    return float(printed) if _is_small(printed) else printed
 
 
 def _cells(config: dict[str, Any]) -> tuple[Cell, ...]:

@@ -95,20 +95,11 @@ def estimate_labels(
     Returns:
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
-    chosen, plan = _planned(
-        problem,
-        points,
-        n_paths,
-        dt,
-        scheme,
-        t_max,
-        seed,
-        antithetic,
-        control,
-        every,
-        forget,
-        refine,
-    )
+    how: dict[str, Any] = {
+        "scheme": scheme, "t_max": t_max, "antithetic": antithetic, "control": control,
+        "every": every, "forget": forget, "refine": refine,
+    }  # fmt: skip
+    chosen, plan = _planned(problem, points, n_paths=n_paths, dt=dt, seed=seed, **how)
     widths = widths or default_widths(len(points) * n_paths)
     progress = progress or SilentProgress()
     clock = [time.perf_counter()]
@@ -139,10 +130,8 @@ def estimate_labels(
         )
         if bias and not isinstance(plan.walk, Spheres):
             coarse = estimate_labels(
-                problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt, scheme=scheme,
-                t_max=t_max, seed=(seed + 1) % 2**64, antithetic=antithetic, control=control,
-                every=every, forget=forget, refine=refine, throw=throw, widths=widths,
-                progress=progress,
+                problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt,
+                seed=(seed + 1) % 2**64, throw=throw, widths=widths, progress=progress, **how,
             )  # fmt: skip
             labels = _with_bias(labels, coarse)
         if store is not None and partial is not None:
@@ -166,14 +155,27 @@ def compile_labels(
 ) -> None:
     """Compile what `estimate_labels` needs for work of this kind, without running a path."""
     _, plan = _planned(
-        problem, points, n_paths, dt, scheme, float("inf"), 0, False, None, every, forget, refine
-    )
+        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, every=every, forget=forget,
+        refine=refine,
+    )  # fmt: skip
     widths = widths or default_widths(len(points) * n_paths)
     compile_batch(plan, widths, len(points) * n_paths)
 
 
 def _planned(
-    problem, points, n_paths, dt, scheme, t_max, seed, antithetic, control, every, forget, refine
+    problem: Problem,
+    points: Float[Array, "n z"],
+    *,
+    n_paths: int,
+    dt: float,
+    scheme: str,
+    every: int,
+    forget: float,
+    refine: int,
+    t_max: float = float("inf"),
+    seed: int = 0,
+    antithetic: bool = False,
+    control: Any = None,
 ) -> tuple[Choice, Plan]:
     """The scheme and the work, checked."""
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))

@@ -171,8 +171,11 @@ def _check_arrays(found: dict[str, np.ndarray]) -> None:
     if points.ndim != 2 or len(points) == 0:
         raise ValueError(f"`points` has shape {points.shape}")
     for name, array in found.items():
-        if array.dtype not in (_COUNTS if name == "unfinished" else _FLOATS):
+        counts = name == "unfinished"
+        if array.dtype not in (_COUNTS if counts else _FLOATS):
             raise ValueError(f"`{name}` has the type {array.dtype}")
+        if not counts and array.dtype != points.dtype:
+            raise ValueError(f"`{name}` has the type {array.dtype}, `points` {points.dtype}")
         if name != "points" and array.shape != points.shape[:1]:
             raise ValueError(f"`{name}` has shape {array.shape} for {len(points)} points")
         # the bias may be unknown

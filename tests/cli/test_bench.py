@@ -12,6 +12,7 @@ import pytest
 from fkpinn import Settings
 from fkpinn._solve._presets import PRESETS
 from fkpinn.cli import _bench, main
+from fkpinn.cli._main import parse
 from fkpinn.nn import MLP
 from fkpinn.problem import catalogue
 from fkpinn.reference import load_reference
@@ -22,6 +23,8 @@ certificates = _bench._load("certificates")
 ablation = _bench._load("ablation")
 targets = _bench._load("targets")
 refresh = _bench._load("refresh")
+examples = _bench._load("examples")
+sizes = _bench._load("sizes")
 from benchmarks._common import met_points  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -244,3 +247,35 @@ def test_refresh_record(monkeypatch, tmp_path, capsys):
     assert len({one["before"], one["refreshed"], one["polished"]}) == 3
     assert all(0 < one[when] < 10 for when in ("before", "refreshed", "polished"))
     assert one["seconds"]["polish"] >= one["seconds"]["refresh"]
+
+
+def test_examples_record(monkeypatch, tmp_path, capsys):
+    script = tmp_path / "short.py"
+    script.write_text(
+        "import pathlib\nprint('first')\nprint('42', pathlib.Path('a.png').touch())\n"
+    )
+    monkeypatch.setattr(examples._run, "SCRIPTS", [script])
+    call = ["bench", "examples", "--folder", str(tmp_path / "out"), "--json"]
+    assert main(call) == 0
+    record = json.loads(capsys.readouterr().out)
+    (one,) = record["records"]
+    assert (one["example"], one["said"]) == ("short", ["first", "42 None"])
+    assert 0 < one["seconds"] < 60 and one["peak_mib"] > 1 and (tmp_path / "out/a.png").exists()
+    script.unlink()  # what is on record is not run again
+    assert main(call) == 0
+    assert json.loads(capsys.readouterr().out)["records"] == [one]
+
+
+def test_sizes_record(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sizes._run, "COMMANDS", {"a list": "problems"})
+    assert main(["bench", "sizes", "--folder", str(tmp_path / "one"), "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)["records"]
+    assert (one["what"], one["command"]) == ("a list", "problems") and one["peak_mib"] > 10
+    monkeypatch.setattr(sizes._run, "COMMANDS", {"a slip": "problem"})
+    assert main(["bench", "sizes", "--folder", str(tmp_path / "two"), "--json"]) == 1
+    assert "ended with code 2" in capsys.readouterr().err
+
+
+def test_commands_of_sizes_can_be_read():
+    for command in sizes._run.COMMANDS.values():
+        parse(command.split())

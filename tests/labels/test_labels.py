@@ -209,6 +209,12 @@ def test_pickles_are_refused(tmp_path):
         fk.Labels.load(path)
 
 
+def test_numbers_of_two_precisions_are_refused(tmp_path):
+    write_npz(tmp_path / "labels.npz", value=np.array([1.0, 2.0, 3.0], np.float32))
+    with pytest.raises(ValueError, match=r"`value` has the type float32, `points` float64"):
+        fk.Labels.load(tmp_path / "labels.npz")
+
+
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "labels.npz"
     np.savez(path, a=np.zeros(3))
