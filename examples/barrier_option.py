@@ -43,9 +43,7 @@ def draw(picture: str, solution) -> None:
     figure, axes = plt.subplots(figsize=(5.4, 4.2), layout="constrained")
     image = axes.pcolormesh(price, price, value.reshape(first.shape), rasterized=True)
     figure.colorbar(image, ax=axes, shrink=0.85)
-    axes.set(
-        xlabel="first asset", ylabel="second asset", title="price of a call settled at barriers"
-    )
+    axes.set(xlabel="first asset", ylabel="second asset", title="a call settled at barriers")
     axes.set_aspect("equal")
     figure.savefig(picture, dpi=140)
     plt.close(figure)

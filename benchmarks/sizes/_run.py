@@ -21,9 +21,7 @@ COMMANDS = {
     "`paper`, 60 steps": (
         "solve met --preset paper --set certify_seconds=0 adam_steps=50 lbfgs_steps=10"
     ),
-    "curvature of a 4 × 128 network": (
-        "diagnose met --what spectrum --widths 128 128 128 128 --points 2000 --steps 50"
-    ),
+    "curvature of a 2 × 24 network": "diagnose met --what spectrum",
 }
 
 

@@ -54,7 +54,7 @@ class Bench:
             "refresh",
             "examples",
             "sizes",
-        ],  # fmt: skip
+        ],
         tyro.conf.Positional,
     ]
     """Which one."""
