@@ -1,5 +1,6 @@
 """The code and the table of equations speak of the same labels."""
 
+import json
 import re
 from pathlib import Path
 
@@ -22,3 +23,22 @@ def test_rows_of_the_table_can_be_linked_to():
     labels = set(LABEL.findall(table))
     anchors = set(re.findall(r'id="(eq-[^"]*)"', table))
     assert anchors == {label.replace(":", "-") for label in labels}
+
+
+def test_the_gallery_shows_what_the_examples_said():
+    record = json.loads((ROOT / "results/examples/cpu.json").read_text(encoding="utf-8"))
+    gallery = (ROOT / "docs/gallery.md").read_text(encoding="utf-8").lower()
+    scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert {one["example"] for one in record["records"]} == scripts
+    for one in record["records"]:
+        after = f"({one['seconds']:.0f} seconds)"
+        assert any(f"{line} {after}".lower() in gallery for line in one["said"])
+        assert f"assets/examples/{one['example']}.png" in gallery
+
+
+def test_sizes_are_those_on_record():
+    record = json.loads((ROOT / "results/sizes/cpu.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/limits.md").read_text(encoding="utf-8")
+    for one in record["records"]:
+        mark = "*" if "note" in one else ""
+        assert f"| {one['what']} | {one['seconds']:.0f}{mark} | {one['peak_mib']:.0f} |" in page
