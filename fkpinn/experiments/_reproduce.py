@@ -214,7 +214,7 @@ class _Page:
                 _SCHEMES.get(str(v), f"{v:g}" if isinstance(v, float) else str(v)) for v in values
             ]
             if row["part"] == "ours" or self._is_baseline(row):
-                name = "fkpinn `best`" if row["part"] == "ours" else f"{_BASELINE}"
+                name = "fkpinn `best`" if row["part"] == "ours" else _BASELINE
                 cells = [name, *[""] * (len(keys) - 1)]
             for metric in shown:
                 if printed:
@@ -248,7 +248,7 @@ class _Page:
                     curves[f"{what}, {_SCHEMES[scheme]} paths"] = {
                         "x": [varied(self.experiment, r)[-1] for r in some],
                         "mean": [r[metric][0] for r in some],
-                        "each": [r["each"][metric] for r in some if metric == "l2_rel"],
+                        "each": [r["each"][metric] for r in some] if what == "network" else [],
                         "style": style,
                     }
         printed = {float(x): v["l2_rel"] for x, v in self.experiment.paper.items() if "l2_rel" in v}
@@ -257,7 +257,8 @@ class _Page:
             curves["network, as the paper prints"] = {
                 "x": list(printed), "mean": means, "spread": spreads, "style": "paper",
             }  # fmt: skip
-        levels = {f"{_BASELINE}": r["l2_rel"][0] for r in found if self._is_baseline(r)}
+        plain = [r["l2_rel"][0] for r in found if self._is_baseline(r)]
+        levels = {_BASELINE: plain[0]} if plain else {}
         path = self.assets / f"{self.experiment.name}.png"
         self.figures.append(draw_sweep(path, self.experiment.title, _AXES[key], curves, levels))
         return self._image(path)
