@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fkpinn._compute import precision
 from fkpinn._records import installed_versions, source_commit
 from fkpinn.evaluate import errors
 from fkpinn.labels import Labels, estimate_labels
@@ -65,7 +66,7 @@ def surroundings() -> dict[str, Any]:
 def true_error(name: str, network: Any, n: int = 1 << 13) -> float:
     """Relative L2 error against the reference of a catalogue problem, at Sobol points."""
     problem = catalogue(name).problem
-    with jax.enable_x64(True):
+    with precision("float64"):
         truth, points = _truth(name, n)
         return errors(problem, network, truth, points).l2_rel
 

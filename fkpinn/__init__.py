@@ -7,10 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fkpinn._compute import Compute as Compute
     from fkpinn._progress import TensorBoardProgress as TensorBoardProgress
+    from fkpinn._solve import CertificateSettings as CertificateSettings
+    from fkpinn._solve import LabelSettings as LabelSettings
+    from fkpinn._solve import NetworkSettings as NetworkSettings
+    from fkpinn._solve import PointSettings as PointSettings
     from fkpinn._solve import Settings as Settings
     from fkpinn._solve import Solution as Solution
+    from fkpinn._solve import TrainingSettings as TrainingSettings
     from fkpinn._solve import load as load
+    from fkpinn._solve import resume as resume
     from fkpinn._solve import solve as solve
     from fkpinn.domain import AbstractDomain as AbstractDomain
     from fkpinn.domain import Ball as Ball
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from fkpinn.domain import RegularPolygon as RegularPolygon
     from fkpinn.evaluate import Certificate as Certificate
     from fkpinn.evaluate import Errors as Errors
+    from fkpinn.evaluate import NoCertificate as NoCertificate
     from fkpinn.evaluate import certify as certify
     from fkpinn.evaluate import errors as errors
     from fkpinn.evaluate import value_with_interval as value_with_interval
@@ -28,10 +36,16 @@ if TYPE_CHECKING:
     from fkpinn.labels import estimate_defect as estimate_defect
     from fkpinn.labels import estimate_labels as estimate_labels
     from fkpinn.labels import plan_labels as plan_labels
+    from fkpinn.problem import AbstractMeasure as AbstractMeasure
+    from fkpinn.problem import At as At
     from fkpinn.problem import Dirichlet as Dirichlet
+    from fkpinn.problem import InBox as InBox
     from fkpinn.problem import Neumann as Neumann
+    from fkpinn.problem import Normal as Normal
     from fkpinn.problem import Problem as Problem
     from fkpinn.problem import Robin as Robin
+    from fkpinn.problem import Sampler as Sampler
+    from fkpinn.problem import Uniform as Uniform
     from fkpinn.problem import backward_kolmogorov as backward_kolmogorov
     from fkpinn.problem import catalogue as catalogue
     from fkpinn.problem import committor as committor
@@ -89,6 +103,20 @@ _EXPORTS: dict[str, str] = {
     "Solution": "fkpinn._solve",
     "load": "fkpinn._solve",
     "solve": "fkpinn._solve",
+    "AbstractMeasure": "fkpinn.problem",
+    "At": "fkpinn.problem",
+    "InBox": "fkpinn.problem",
+    "Normal": "fkpinn.problem",
+    "Sampler": "fkpinn.problem",
+    "Uniform": "fkpinn.problem",
+    "Compute": "fkpinn._compute",
+    "NoCertificate": "fkpinn.evaluate",
+    "NetworkSettings": "fkpinn._solve",
+    "PointSettings": "fkpinn._solve",
+    "LabelSettings": "fkpinn._solve",
+    "TrainingSettings": "fkpinn._solve",
+    "CertificateSettings": "fkpinn._solve",
+    "resume": "fkpinn._solve",
 }
 
 

@@ -1,6 +1,5 @@
 """The same training with one part changed at a time, against the reference."""
 
-import dataclasses
 import statistics
 import time
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from fkpinn import solve
 from fkpinn._files import kept
-from fkpinn._solve._presets import check_preset
+from fkpinn._solve import check_preset
 from fkpinn.problem import catalogue
 
 from .._common import say, surroundings, true_error
@@ -18,11 +17,11 @@ PROBLEMS = ("poisson", "schrodinger", "met", "committor")
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "as shipped": ("fk-pinn", {}),
     "without labels": ("pinn-engd", {}),
-    "constant label weight": ("fk-pinn", {"label_rate": 1.0}),
-    "without shift": ("fk-pinn", {"scheme": "euler"}),
-    "with rounds": ("fk-pinn", {"rounds": 2}),
+    "constant label weight": ("fk-pinn", {"labels.rate": 1.0}),
+    "without shift": ("fk-pinn", {"labels.scheme": "euler"}),
+    "with rounds": ("fk-pinn", {"certificate.rounds": 2}),
     "without second order": ("fk-pinn-adam", {}),
-    "with hard factor": ("fk-pinn", {"hard": True}),
+    "with hard factor": ("fk-pinn", {"network.hard": True}),
 }
 
 
@@ -62,7 +61,7 @@ def _middle(records: list[dict[str, Any]], problem: str, variant: str) -> float:
 
 def _one(name: str, variant: str, preset: str, seed: int) -> dict[str, Any]:
     method, changes = VARIANTS[variant]
-    settings = dataclasses.replace(check_preset(preset), **changes)
+    settings = check_preset(preset).changed(changes)
     problem = catalogue(name).problem
     began = time.perf_counter()
     solution = solve(problem, settings=settings, method=method, seed=seed)
@@ -78,5 +77,5 @@ def _one(name: str, variant: str, preset: str, seed: int) -> dict[str, Any]:
         "l2_rel": found,
         "seconds": seconds,
         "stopped": solution.stopped,
-        "settings": dataclasses.asdict(settings),
+        "settings": settings.flat(),
     }

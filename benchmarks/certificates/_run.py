@@ -4,12 +4,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-import jax.random as jr
-
 from fkpinn import Settings, Solution, load
 from fkpinn._files import kept
-from fkpinn._progress import SilentProgress
-from fkpinn._solve._phases import make_labels, train_network
+from fkpinn._solve import Job, label, train
 from fkpinn.problem import catalogue
 
 from .._common import say, surroundings, true_error
@@ -53,7 +50,6 @@ def _train(name: str, folder: Path) -> None:
     """One training; the network is kept where its error first falls below each of the levels."""
     problem = catalogue(name).problem
     left = list(LEVELS)
-    label_key, train_key = jr.split(jr.key(7))
 
     def watch(network: Any) -> dict[str, float]:
         found = true_error(name, network, 2048)
@@ -61,13 +57,8 @@ def _train(name: str, folder: Path) -> None:
             _keep(name, network, folder / f"{name}-{left.pop(0):.0e}.fkpinn")
         return {"error": found}
 
-    settings = Settings()
-    labels = make_labels(
-        problem, settings, "fk-pinn", folder=None, progress=SilentProgress(), seed=7, key=label_key
-    )
-    trained = train_network(
-        problem, settings, "fk-pinn", labels, progress=SilentProgress(), watch=watch, key=train_key
-    )
+    job = Job.of(problem, Settings(), "fk-pinn", seed=7, watch=watch)
+    trained = train(job, label(job))
     _keep(name, trained.network, folder / f"{name}-final.fkpinn")
 
 

@@ -1,20 +1,14 @@
 """One network, trained on in two ways for the same time: with corrected labels, and without."""
 
-import dataclasses
 import json
 import time
 from pathlib import Path
 from typing import Any
 
-import jax.random as jr
-
 from fkpinn import load
 from fkpinn._files import kept
-from fkpinn._progress import SilentProgress
+from fkpinn._solve import Job, Rounds, check_preset
 from fkpinn._solve import run as solve_run
-from fkpinn._solve._phases import solution_size
-from fkpinn._solve._presets import check_preset
-from fkpinn._solve._rounds import Rounds
 from fkpinn.labels import Labels
 from fkpinn.problem import catalogue
 
@@ -53,19 +47,18 @@ def run(folder: Path | None = None, preset: str = "quick", seeds: int = 1) -> di
 
 
 def _one(name: str, preset: str, seed: int, home: Path) -> dict[str, Any]:
-    problem, silent = catalogue(name).problem, SilentProgress()
+    problem = catalogue(name).problem
     if not (home / "result.json").is_file():
         solve_run(name, preset=preset, seed=seed, out=home)
     spent = json.loads((home / "result.json").read_text(encoding="utf-8"))["seconds"]
     trained_in = spent["labels"] + spent["compile"] + spent["train"]
-    size = solution_size(Labels.load(home / "labels.npz"))
+    size = Labels.load(home / "labels.npz").size()
     network = load(home / "solution.fkpinn").network
     # rounds double the number of points; here they have as many as the last steps before
     settings = check_preset(preset)
-    settings = dataclasses.replace(settings, polish_times=max(1, settings.polish_times // 2))
-    rounds = Rounds(
-        problem, settings, size, trained_in, seed, silent, None, None, jr.fold_in(jr.key(seed), 1)
-    )
+    times = max(1, settings.training.polish_times // 2)
+    settings = settings.changed({"training.polish_times": times})
+    rounds = Rounds(Job.of(problem, settings, "fk-pinn", seed=seed), size, trained_in)
     seen = rounds.certify(network, 0)
     predicted = {kind: rounds.predict(kind, seen) for kind in ("polish", "refresh")}
 
@@ -96,7 +89,7 @@ def _one(name: str, preset: str, seed: int, home: Path) -> dict[str, Any]:
             "refresh": allowed,
             "polish": time.perf_counter() - began,
         },
-        "settings": dataclasses.asdict(settings),
+        "settings": settings.flat(),
     }
     say(
         f"refresh: {name}, seed {seed}: {record['before']:.2e}, with corrected labels "

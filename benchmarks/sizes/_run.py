@@ -9,7 +9,7 @@ from fkpinn._files import kept
 
 from .._common import run_process, say, surroundings
 
-_FEW = "certify_seconds=0 natural_steps=10 polish_steps=4"  # memory is that of more steps
+_FEW = "certificate.seconds=0 training.steps=10 training.polish_steps=4"  # memory is that of more steps
 COMMANDS = {
     "2000 labels of 500 paths": "labels met --points 2000 --paths 500 --dt 1e-3 --out a.npz",
     "10 labels of 100,000 paths": "labels met --points 10 --paths 100000 --dt 1e-2 --out a.npz",
@@ -19,7 +19,8 @@ COMMANDS = {
     "`best`, 14 steps": f"solve met --preset best --set {_FEW}",
     "`best` in 50 dimensions, 14 steps": f"solve poisson-50d --preset best --set {_FEW}",
     "`paper`, 60 steps": (
-        "solve met --preset paper --set certify_seconds=0 adam_steps=50 lbfgs_steps=10"
+        "solve met --preset paper --set certificate.seconds=0 training.adam_steps=50 "
+        "training.lbfgs_steps=10"
     ),
     "curvature of a 2 × 24 network": "diagnose met --what spectrum",
 }

@@ -1,14 +1,13 @@
 """What a run folder holds, apart from the run itself: fields for its report, and its result."""
 
-import dataclasses
 import shlex
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._compute import precision
 from .._files import blame, pack, read_json
 from .._records import write_bytes
 from ..evaluate import Certificate
@@ -16,6 +15,7 @@ from ..labels import Labels
 from ..problem import Problem, describe
 from ..report import read_fields, write_comparison, write_report
 from ._settings import Settings, toml
+from ._solution import batched
 
 _FIELDS = "fields.npz"
 
@@ -41,9 +41,9 @@ def save_fields(
     if exact is not None:
         arrays["exact"] = exact
     if labels is not None:
-        with jax.enable_x64(True):
+        with precision("float64"):
             at = jnp.asarray(np.asarray(labels.points, np.float64))
-            arrays["label_network"] = np.asarray(jax.jit(jax.vmap(lambda z: network(z)))(at))
+            arrays["label_network"] = np.asarray(batched(network, at))
         for key in ("points", "value", "stderr"):
             arrays[f"label_{key}"] = np.asarray(getattr(labels, key))
     if certificate is not None:
@@ -64,7 +64,7 @@ def save_corrections(folder: Path, problem: Problem, certificate: Certificate) -
 def _found(problem: Problem, certificate: Certificate) -> dict[str, np.ndarray]:
     found = certificate.corrections
     low, high = found.interval(certificate.level)
-    points = np.asarray(found.points)[:, problem.n_coords - problem.dim :]
+    points = problem.layout.space(np.asarray(found.points))
     return {
         "found_points": points,
         "found_value": np.asarray(found.value),
@@ -75,7 +75,7 @@ def _found(problem: Problem, certificate: Certificate) -> dict[str, np.ndarray]:
 
 def changed_settings(settings: Settings, base: Settings) -> list[str]:
     """Words for `--set` that make the one of the other."""
-    given, usual = dataclasses.asdict(settings), dataclasses.asdict(base)
+    given, usual = settings.flat(), base.flat()
     return [
         shlex.quote(f"{key}={toml(value)}")
         for key, value in given.items()

@@ -1,9 +1,7 @@
-"""From a problem to a trained network, its errors and a run folder."""
+"""From a problem to a trained network, in memory or in a run folder."""
 
-import contextlib
 import dataclasses
 import platform
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,26 +9,31 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
+from .._compute import Compute, precision, using
+from .._field import AbstractField
 from .._files import blame, read_json
 from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
 from .._records import Errors, clear_unfinished, installed_versions, write_json
-from ..evaluate import Certificate, compare, rehearse, value_and_gradient
+from ..evaluate import Certificate, compare, value_and_gradient
 from ..labels import Labels
+from ..loss import AbstractSampler, AbstractWeighting
 from ..problem import Problem, catalogue
 from ..reference import AbstractReference, catalogue_reference, find_reference
 from ..report import draw_corrections, draw_curves, draw_slice, write_report
 from ..sampling import sample_interior
-from ..train import Fit
+from ..sde import AbstractWalk
+from ..train import AbstractOptimizer, Fit
 from ._folder import about_problem, changed_settings, report_run, save_corrections, save_fields
-from ._phases import make_labels, make_network, output_size, solution_size, train_network
-from ._presets import check_method, check_preset
-from ._rounds import Improved, improve
+from ._job import Job, Parts
+from ._methods import for_method
+from ._pipeline import Outcome, check_labels, run_stages
+from ._presets import check_preset
 from ._settings import Settings, read_config, write_config
-from ._solution import Solution, load, slice_through
+from ._solution import Solution, batched, load, slice_through
 
 _ROUNDS = 6  # of further training, at most, where a target is given
 
@@ -42,8 +45,16 @@ def solve(
     settings: Settings | None = None,
     method: str = "fk-pinn",
     labels: Labels | None = None,
+    network: AbstractField | None = None,
+    optimizer: AbstractOptimizer | None = None,
+    scheme: AbstractWalk | None = None,
+    weighting: AbstractWeighting | None = None,
+    sampler: AbstractSampler | None = None,
     target: float | None = None,
+    certify: bool = False,
     seed: int = 0,
+    out: Path | str | None = None,
+    compute: Compute | None = None,
     progress: AbstractProgress | None = None,
 ) -> Solution:
     """Train a network on residual, boundary data and Monte Carlo labels.
@@ -58,35 +69,36 @@ def solve(
         settings: sizes and weights of your own, instead of a preset.
         method: `fk-pinn`; others are baselines, see `fkpinn solve --help`.
         labels: labels you have already, from measurements say; none are made then.
+        network: a network of your own, before training.
+        optimizer: an optimizer of your own; it takes `training.steps` steps.
+        scheme: how label paths move and end, `Scheme(stepper, exit)` say.
+        weighting: of the terms of the loss.
+        sampler: where fresh points of the residual go.
         target: relative L2 error to reach.
+        certify: measure the error by paths, as `Solution.certify` would; `Solution.certificate` is
+            its record.
         seed: fixes everything random.
+        out: a run folder, with labels, checkpoints, result and report; it is certified as the
+            settings say. The same call goes on after a crash, and `resume` does too.
+        compute: device and chunk sizes; the default device if not given.
         progress: told how far the run is.
 
     Returns:
         `Solution`: call it with points.
     """
-    check_method(method)
-    settings = _for_method(settings or check_preset(preset), method)
-    settings = _for_target(settings, target)
+    parts = Parts(network, optimizer, scheme, weighting, sampler)
+    settings = _for_target(settings or check_preset(preset), target, certify)
     progress = progress or SilentProgress()
-    label_key, train_key, _ = jr.split(jr.key(seed), 3)
-    began = time.perf_counter()
-    if labels is None or settings.p_data == 0:
-        labels = make_labels(
-            problem, settings, method, folder=None, progress=progress, seed=seed, key=label_key
-        )
-    trained = train_network(problem, settings, method, labels, progress=progress, key=train_key)
-    certificate = None
-    if settings.rounds:
-        improved = improve(
-            problem, settings, trained.network,
-            size=solution_size(labels), trained_in=time.perf_counter() - began, seed=seed,
-            progress=progress, key=jr.fold_in(train_key, 1),
-        )  # fmt: skip
-        trained, certificate = _with_rounds(trained, improved), improved.certificate
-    progress.finish()
-    about = None if certificate is None else certificate.to_dict()
-    return Solution(problem, trained.network, trained.history, trained.stopped, problem.name, about)
+    with using(compute):
+        if out is not None:
+            name = _catalogue_name(problem)
+            job = Job.of(problem, settings, method, seed=seed, parts=parts, progress=progress)
+            return _in_folder(job, name or problem, preset, Path(out), None, labels)[0]
+        job = Job.of(problem, settings, method, seed=seed, parts=parts, progress=progress)
+        wanted = certify or job.settings.certificate.rounds > 0
+        found = run_stages(job, labels, certify=wanted)
+        progress.finish()
+        return _solution(job, problem.name, found)
 
 
 def run(
@@ -118,105 +130,152 @@ def run(
     Returns:
         The result, as written to `result.json`.
     """
-    check_method(method)
-    settings = _for_method(settings or check_preset(preset), method)
-    settings = _for_target(settings, target)
-    progress, out = progress or SilentProgress(), Path(out)
+    settings = _for_target(settings or check_preset(preset), target, False)
     wanted = catalogue(problem).problem if isinstance(problem, str) else problem
-    name = problem if isinstance(problem, str) else wanted.name
+    job = Job.of(wanted, settings, method, seed=seed, progress=progress or SilentProgress())
+    return _in_folder(job, problem, preset, Path(out), source, None)[1]
+
+
+def resume(
+    out: Path | str, problem: Problem | None = None, *, progress: AbstractProgress | None = None
+) -> Solution:
+    """Go on with a run folder after a crash; of a finished run, its solution.
+
+    Args:
+        out: the run folder.
+        problem: the problem; not needed for those of the catalogue.
+        progress: told how far the run is.
+    """
+    config = _config_of(Path(out))
+    found: str | Problem = problem if problem is not None else config["problem"]
+    if isinstance(found, str) and _catalogued(found) is None:
+        raise ValueError(
+            f"`{out}` is the run of {found!r:.80}, which is not in the catalogue: a folder cannot "
+            f"hold functions. Pass the problem: `resume(folder, problem)`."
+        )
+    return _resumed(Path(out), config, found, progress)[0]
+
+
+def resume_run(out: Path, *, progress: AbstractProgress | None = None, find=None) -> dict[str, Any]:
+    """Go on with a run folder after a crash; a finished run is trained no further.
+
+    Args:
+        out: the run folder.
+        progress: told how far the run is.
+        find: makes a problem, or a catalogue name, of what `config.toml` says of it.
+
+    Returns:
+        The result, as written to `result.json`.
+    """
+    config = _config_of(Path(out))
+    problem = config["problem"] if find is None else find(config["problem"])
+    return _resumed(Path(out), config, problem, progress)[1]
+
+
+def _resumed(
+    out: Path, config: dict[str, Any], problem: str | Problem, progress: AbstractProgress | None
+) -> tuple[Solution, dict[str, Any]]:
+    if config["own"]:
+        raise ValueError(
+            f"`{out}` is a run with objects of its own ({', '.join(config['own'])}), which a folder "
+            f"cannot hold. Call `solve(..., out=...)` with the same arguments again."
+        )
+    wanted = catalogue(problem).problem if isinstance(problem, str) else problem
+    job = Job.of(
+        wanted, config["settings"], config["method"], seed=config["seed"],
+        progress=progress or SilentProgress(),
+    )  # fmt: skip
+    return _in_folder(job, problem, config["preset"], out, config["problem"], None)
+
+
+def _in_folder(
+    job: Job,
+    problem: str | Problem,
+    preset: str,
+    out: Path,
+    source: str | None,
+    labels: Labels | None,
+) -> tuple[Solution, dict[str, Any]]:
+    """Run all stages in a folder, which is locked and belongs to one run."""
+    check_labels(job, labels)
+    name = problem if isinstance(problem, str) else job.problem.name
     config = {
         "problem": problem if isinstance(problem, str) else source or name,
-        "method": method,
+        "method": job.method,
         "preset": preset,
-        "seed": seed,
-        "settings": dataclasses.asdict(settings),
+        "seed": job.seed,
+        "own": [*job.parts.names(), *(["labels"] if labels is not None else [])],
+        "settings": job.settings.to_dict(),
     }
     with alone(out / "run.lock", out):
         _claim(out, config)
-        return _run(problem, wanted, name, settings, config, out, progress)
+        truth = _truth(problem)
+        test = None
+        if truth is not None:
+            key = (job.stream / "test").key
+            test = _Test.draw(job.problem, truth, job.settings.points.n_test, key)
+        watch = None if test is None else test.watch
+        job = dataclasses.replace(job, folder=out, watch=watch)
+        began = time.perf_counter()
+        found = run_stages(job, labels, certify=job.settings.certificate.seconds > 0)
+        return _written(job, name, config, found, truth, test, began)
 
 
-def _run(
-    problem: str | Problem,
-    wanted: Problem,
+def _written(
+    job: Job,
     name: str,
-    settings: Settings,
     config: dict[str, Any],
-    out: Path,
-    progress: AbstractProgress,
-) -> dict[str, Any]:
-    """Everything in the folder but its configuration."""
-    method, preset, seed = config["method"], config["preset"], config["seed"]
-    label_key, train_key, test_key = jr.split(jr.key(seed), 3)
-    clock = [time.perf_counter()]
-    labels = make_labels(
-        wanted, settings, method, folder=out, progress=progress, seed=seed, key=label_key
-    )
-    clock.append(time.perf_counter())
-    truth = _truth(problem)
-    test = None if truth is None else _Test.draw(wanted, truth, settings.n_test, test_key)
-    watch = None if test is None else test.watch
-    rehearsal = _rehearse(wanted, settings, labels)
-    trained = train_network(
-        wanted, settings, method, labels,
-        progress=progress, watch=watch, folder=out, key=train_key,
-    )  # fmt: skip
-    clock.append(time.perf_counter())
-    certificate, rounds = None, []
-    if settings.certify_seconds > 0:
-        if rehearsal is not None:
-            rehearsal.join()
-        try:
-            improved = improve(
-                wanted, settings, trained.network,
-                size=solution_size(labels), trained_in=clock[2] - clock[0], seed=seed,
-                progress=progress, watch=watch, folder=out, key=jr.fold_in(train_key, 1),
-            )  # fmt: skip
-            trained, certificate = _with_rounds(trained, improved), improved.certificate
-            rounds = improved.rounds
-        except ValueError as error:  # paths that never end, say: the network is worth keeping
-            trained = trained._replace(stopped=[*trained.stopped, f"no certificate: {error}"])
-    clock.append(time.perf_counter())
-    found = None if test is None else test.errors(wanted, trained.network)
-    about = None if certificate is None else certificate.to_dict()
-    solution = Solution(wanted, trained.network, trained.history, trained.stopped, name, about)
-    solution.save(out / "solution.fkpinn")
-    axes, values, exact = slice_through(wanted, trained.network, truth)
-    save_fields(out, wanted, trained.network, axes, values, exact, labels, certificate)
-    figures = _draw(out, wanted, name, trained, axes, values, exact, found, labels)
-    if certificate is not None:
-        figures.append(_draw_certificate(out, solution, certificate))
+    found: Outcome,
+    truth: AbstractReference | None,
+    test: "_Test | None",
+    began: float,
+) -> tuple[Solution, dict[str, Any]]:
+    """Solution, figures, result and report of a run that has ended."""
+    out, problem, trained = job.folder, job.problem, found.trained
+    assert out is not None
+    errors = None if test is None else test.errors(problem, trained.network)
+    solution = _solution(job, name, found)
+    if job.parts.network is None:
+        solution.save(out / "solution.fkpinn")
+    else:
+        trained.stopped.append("the network is not of a kind that can be saved in the folder")
+    axes, values, exact = slice_through(problem, trained.network, truth)
+    save_fields(out, problem, trained.network, axes, values, exact, found.labels, found.certificate)
+    figures = _draw(out, problem, name, trained, axes, values, exact, errors, found.labels)
+    if found.certificate is not None:
+        figures.append(_draw_certificate(out, problem, name, found.certificate))
+    preset = config["preset"]
     result = {
         "problem": name,
-        "method": method,
+        "method": job.method,
         "preset": preset,
-        "seed": seed,
-        "errors": found.to_dict() if found else None,
-        "certificate": about,
-        "rounds": rounds,
-        "seconds": {
-            "labels": clock[1] - clock[0],
-            "compile": trained.compile_seconds,
-            "train": clock[2] - clock[1] - trained.compile_seconds,
-            "certify": clock[3] - clock[2],
-            "total": time.perf_counter() - clock[0],
-        },
+        "seed": job.seed,
+        "errors": errors.to_dict() if errors else None,
+        "certificate": solution.certificate,
+        "rounds": found.rounds,
+        "seconds": found.seconds | {"total": time.perf_counter() - began},
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
         "versions": installed_versions(),
-        "settings": dataclasses.asdict(settings),
+        "settings": job.settings.flat(),
         "stopped": trained.stopped,
         "out": str(out),
         "figures": [str(path) for path in figures],
         "report": str(out / "report.html"),
         "source": config["problem"],
-        "catalogued": isinstance(problem, str),
-        "changed": changed_settings(settings, _for_method(check_preset(preset), method)),
-        "about": about_problem(wanted),
+        "catalogued": _catalogued(config["problem"]) is not None,
+        "changed": changed_settings(job.settings, for_method(check_preset(preset), job.method)),
+        "about": about_problem(problem),
     }
     write_report(out, result)
     write_json(out / "result.json", result)
-    progress.finish()
-    return result
+    job.progress.finish()
+    return solution, result
+
+
+def _solution(job: Job, name: str, found: Outcome) -> Solution:
+    about = None if found.certificate is None else found.certificate.to_dict()
+    fit = found.trained
+    return Solution(job.problem, fit.network, fit.history, fit.stopped, name, about)
 
 
 def certify_run(
@@ -245,7 +304,8 @@ def certify_run(
     with alone(out / "run.lock", out):
         solution = load(path, None if isinstance(problem, str) else problem)
         certificate = solution.certify(progress=progress, **how)
-        picture = _draw_certificate(out, solution, certificate)
+        assert solution.problem is not None
+        picture = _draw_certificate(out, solution.problem, solution.name, certificate)
         record = certificate.to_dict()
         stored = out / "result.json"
         if stored.is_file():
@@ -258,29 +318,6 @@ def certify_run(
             save_corrections(out, solution.problem, certificate)
             report_run(out)
         return record
-
-
-def resume(out: Path, *, progress: AbstractProgress | None = None, find=None) -> dict[str, Any]:
-    """Go on with a run folder after a crash; a finished run is trained no further.
-
-    Args:
-        out: the run folder.
-        progress: told how far the run is.
-        find: makes a problem, or a catalogue name, of what `config.toml` says of it.
-    """
-    out = Path(out)
-    config = _config_of(out)
-    problem = config["problem"] if find is None else find(config["problem"])
-    return run(
-        problem,
-        method=config["method"],
-        preset=config["preset"],
-        settings=config["settings"],
-        seed=config["seed"],
-        out=out,
-        source=config["problem"],
-        progress=progress,
-    )
 
 
 def run_problem(out: Path, find=None) -> str | Problem:
@@ -301,52 +338,35 @@ def _config_of(out: Path) -> dict[str, Any]:
     return read_config(path)
 
 
-def _rehearse(
-    problem: Problem, settings: Settings, labels: Labels | None
-) -> threading.Thread | None:
-    """While an accelerator trains, the host compiles what the certificate will need."""
-    if settings.certify_seconds == 0 or jax.default_backend() == "cpu":
+def _config_of(out: Path) -> dict[str, Any]:
+    path = out / "config.toml"
+    if not path.is_file():
+        raise ValueError(f"`{out}` is not a run folder: it has no `config.toml`.")
+    return read_config(path)
+
+
+def _catalogued(name: str) -> Problem | None:
+    try:
+        return catalogue(name).problem
+    except ValueError:
         return None
 
-    def work() -> None:
-        with jax.enable_x64(True), contextlib.suppress(ValueError):  # the certificate will raise it
-            like = make_network(
-                problem, settings, output_size(settings, labels), dtype=jnp.float64, key=jr.key(0)
-            )
-            rehearse(problem, like)
 
-    thread = threading.Thread(target=work)  # no daemon: those that compile at exit crash
-    thread.start()
-    return thread
+def _catalogue_name(problem: Problem) -> str | None:
+    """The name under which the catalogue has this very problem."""
+    return problem.name if _catalogued(problem.name) is problem else None
 
 
-def _for_method(settings: Settings, method: str) -> Settings:
-    """A plain PINN takes all collocation points for the residual."""
-    return settings if method.startswith("fk") else dataclasses.replace(settings, p_data=0.0)
-
-
-def _for_target(settings: Settings, target: float | None) -> Settings:
+def _for_target(settings: Settings, target: float | None, certify: bool) -> Settings:
     """A target needs rounds, and a certificate to end them."""
     if target is not None:
-        settings = dataclasses.replace(settings, target=target)
-    if settings.target is None:
-        return settings
-    return dataclasses.replace(
-        settings,
-        rounds=settings.rounds or _ROUNDS,
-        certify_seconds=settings.certify_seconds or Settings.certify_seconds,
-    )
-
-
-def _with_rounds(trained: Fit, improved: Improved) -> Fit:
-    """One record of the training and of the rounds after it."""
-    taken = trained.history[-1]["step"] if trained.history else 0
-    later = [record | {"step": record["step"] + taken} for record in improved.history]
-    return trained._replace(
-        network=improved.network,
-        history=trained.history + later,
-        stopped=trained.stopped + improved.notes,
-    )
+        settings = settings.changed({"certificate.target": target})
+    usual = Settings().certificate.seconds
+    needed = {"certificate.seconds": settings.certificate.seconds or usual}
+    if settings.certificate.target is not None:
+        rounds = settings.certificate.rounds or _ROUNDS
+        return settings.changed(needed | {"certificate.rounds": rounds})
+    return settings.changed(needed) if certify else settings
 
 
 def _claim(out: Path, config: dict[str, Any]) -> None:
@@ -354,7 +374,7 @@ def _claim(out: Path, config: dict[str, Any]) -> None:
     path = out / "config.toml"
     if path.exists():
         there = read_config(path)
-        there["settings"] = dataclasses.asdict(there["settings"])
+        there["settings"] = there["settings"].to_dict()
         if there != config:
             differ = [key for key in config if there[key] != config[key]]
             raise ValueError(
@@ -374,29 +394,24 @@ class _Test(eqx.Module):
     gradient: np.ndarray
 
     @classmethod
-    def draw(cls, problem: Problem, truth: AbstractReference, n: int, key) -> "_Test":
-        with jax.enable_x64(True):
+    def draw(cls, problem: Problem, truth: AbstractReference, n: int, key: PRNGKeyArray) -> "_Test":
+        with precision("float64"):
             points = sample_interior(problem, n, dtype=jnp.float64, key=key)
             value, gradient = truth.values_and_gradients(points)
             return cls(points, np.asarray(value), np.asarray(gradient))
 
     def watch(self, network: Any) -> dict[str, float]:
-        with jax.enable_x64(True):
-            found = np.asarray(_values(network, self.points), np.float64)
+        with precision("float64"):
+            found = np.asarray(batched(network, self.points), np.float64)
         size = np.sqrt(np.mean(self.value**2))
         return {"error": float(np.sqrt(np.mean((found - self.value) ** 2)) / size)}
 
     def errors(self, problem: Problem, network: Any) -> Errors | None:
-        with jax.enable_x64(True):
+        with precision("float64"):
             value, gradient = value_and_gradient(problem, network, self.points)
         if not np.all(np.isfinite(value)):
             raise ValueError("The trained network is not finite everywhere.")
         return compare(value, gradient, self.value, self.gradient)
-
-
-@eqx.filter_jit
-def _values(network: Any, points: Any) -> Any:
-    return jax.vmap(lambda z: network(z))(points)
 
 
 def _truth(problem: str | Problem) -> AbstractReference | None:
@@ -422,18 +437,18 @@ def _draw(
     title = name if found is None else f"{name}: relative L2 error {found.l2_rel:.2e}"
     marks = None
     if labels is not None and problem.dim == 2:
-        marks = np.asarray(jax.vmap(problem.space)(labels.points))
+        marks = np.asarray(problem.layout.space(labels.points))
     return [
         draw_slice(folder / "solution.png", title, axes, values, exact, marks),
         draw_curves(folder / "losses.png", trained.history),
     ]
 
 
-def _draw_certificate(out: Path, solution: Solution, certificate: Certificate) -> Path:
+def _draw_certificate(out: Path, problem: Problem, name: str, certificate: Certificate) -> Path:
     (out / "figures").mkdir(exist_ok=True)
-    found, problem = certificate.corrections, solution.problem
+    found = certificate.corrections
     low, high = found.interval(certificate.level)
-    points = np.asarray(found.points, float)[:, problem.n_coords - problem.dim :]
+    points = problem.layout.space(np.asarray(found.points, float))
     value = np.asarray(found.value, float)
-    title = f"{solution.name}: {certificate}"
+    title = f"{name}: {certificate}"
     return draw_corrections(out / "figures" / "certificate.png", title, points, value, low, high)

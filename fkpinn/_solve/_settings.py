@@ -1,4 +1,4 @@
-"""How much work a run does, and how it is read from and written to a file."""
+"""How much work a run does, stage by stage, and how that is read from and written to a file."""
 
 import dataclasses
 import difflib
@@ -11,39 +11,90 @@ from .._records import write_bytes
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Sizes and weights of a run.
+class NetworkSettings:
+    """The network.
 
-    Of `n_collocation` points the share `p_data` gets labels, the others the residual
-    ([eq:n_data](../theory/equations.md)). `dt` is the time step of the label paths; None takes
-    one from the size of the domain. `label_weight` is in units of the labels' own noise and is
-    multiplied by `label_rate` at every step of the natural gradient. `redraw` is the number of
-    such steps between fresh points. The share `second_pass` of the labels is made where the
-    residual of a first, short training is large. The last `polish_steps` have `polish_times` as
-    many points, so that chance in their choice no longer shows. Unless `scaled` is false, the
-    network's output is multiplied by the typical size of the labels. Paths of the certificate take
-    up to `certify_seconds`, apart from compilation; 0 leaves it out. After it, up to `rounds` of
-    further training follow where they are expected to pay, until its upper limit is below `target`.
+    Args:
+        widths: units of each hidden layer.
+        frequencies: standard deviation of random Fourier features of the inputs; None for none.
+        hard: build the Dirichlet data in, so that the network meets them exactly.
+        scaled: multiply the output by the typical size of the labels.
     """
 
     widths: tuple[int, ...] = (40, 40, 40)
     frequencies: float | None = None
     hard: bool = False
+    scaled: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class PointSettings:
+    """Collocation points.
+
+    Args:
+        n_collocation: points in the domain; a share of them gets labels, the others the residual
+            ([eq:n_data](../theory/equations.md)).
+        n_boundary: points on the boundary, and at the time at which data are given.
+        adaptive: draw fresh points where the residual is large.
+        redraw: steps of the natural gradient between fresh points; 0 keeps them.
+        n_test: points at which errors against a reference are measured.
+    """
+
     n_collocation: int = 1700
-    p_data: float = 0.12
     n_boundary: int = 300
+    adaptive: bool = False
+    redraw: int = 1
+    n_test: int = 4000
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSettings:
+    """Monte Carlo labels.
+
+    Args:
+        p_data: share of the collocation points that gets labels.
+        second_pass: share of the labels that is made where the residual of a first, short training
+            is large.
+        n_paths: paths a label.
+        dt: time step of the paths; None takes one from the size of the domain.
+        scheme: how paths move and end, see `SCHEMES`.
+        bias: measure what the time step costs, by paths with twice the step; it is part of the
+            labels' error, and so of their weights.
+        weight: of the labels at the start, in units of their own noise.
+        rate: factor of that weight at every step of the natural gradient.
+    """
+
+    p_data: float = 0.12
     second_pass: float = 0.0
     n_paths: int = 100
     dt: float | None = None
     scheme: str = "default"
-    label_weight: float = 3.0
-    label_rate: float = 0.9
-    boundary_weight: float = 10.0
-    uncertainty: bool = False
-    scaled: bool = True
-    adaptive: bool = False
-    redraw: int = 1
-    natural_steps: int = 120
+    bias: bool = True
+    weight: float = 3.0
+    rate: float = 0.9
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings:
+    """Optimizers and weights.
+
+    Args:
+        steps: of the natural gradient, for the methods that take it; with 0 `fk-pinn` is trained by
+            Adam and L-BFGS, as in the paper.
+        polish_steps: of the natural gradient at the end, with more points.
+        polish_times: how many times as many points, so that chance in their choice no longer shows.
+        momentum: of the natural gradient.
+        adam_steps: of Adam.
+        learning_rate: of Adam, at the start.
+        lbfgs_steps: of L-BFGS, after Adam.
+        nncg_steps: of NNCG, after both.
+        boundary_weight: of the boundary terms beside the residual.
+        uncertainty: train the weights of the terms along with the network, residuals unscaled, as
+            in the paper.
+        checkpoint_seconds: between two checkpoints.
+    """
+
+    steps: int = 120
     polish_steps: int = 0
     polish_times: int = 4
     momentum: float = 0.0
@@ -51,106 +102,204 @@ class Settings:
     learning_rate: float = 1e-3
     lbfgs_steps: int = 1000
     nncg_steps: int = 100
-    n_test: int = 4000
-    certify_seconds: float = 20.0
-    rounds: int = 0
-    target: float | None = None
+    boundary_weight: float = 10.0
+    uncertainty: bool = False
     checkpoint_seconds: float = 20.0
 
+
+@dataclasses.dataclass(frozen=True)
+class CertificateSettings:
+    """The measured error, and what is done about it.
+
+    Args:
+        seconds: most time of its paths, apart from compilation; 0 leaves the certificate out.
+        rounds: of further training, at most, where they are expected to pay.
+        target: relative L2 error; rounds end when the upper confidence limit is below.
+    """
+
+    seconds: float = 20.0
+    rounds: int = 0
+    target: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Sizes and weights of a run, stage by stage.
+
+    Args:
+        network: the network.
+        points: collocation points.
+        labels: Monte Carlo labels.
+        training: optimizers and weights.
+        certificate: the measured error.
+
+    Example:
+        ```python
+        import fkpinn as fk
+
+        settings = fk.Settings().changed({"training.steps": 40, "network.widths": [16, 16]})
+        ```
+    """
+
+    network: NetworkSettings = NetworkSettings()
+    points: PointSettings = PointSettings()
+    labels: LabelSettings = LabelSettings()
+    training: TrainingSettings = TrainingSettings()
+    certificate: CertificateSettings = CertificateSettings()
+
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check_type(field, getattr(self, field.name))
-        if not self.widths or min(self.widths) < 1:
-            raise ValueError(f"`widths` must be positive numbers of units; got {self.widths}.")
-        for name in ("n_collocation", "n_boundary", "n_test"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1; got {getattr(self, name)}.")
-        if self.n_paths < 2:
-            raise ValueError(f"`n_paths` must be at least 2; got {self.n_paths}.")
-        for name in (
-            "natural_steps",
-            "polish_steps",
-            "adam_steps",
-            "lbfgs_steps",
-            "nncg_steps",
-            "redraw",
-            "rounds",
-        ):
-            if getattr(self, name) < 0:
-                raise ValueError(f"`{name}` must not be negative; got {getattr(self, name)}.")
-        for name in ("learning_rate", "boundary_weight", "label_weight"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"`{name}` must be positive; got {getattr(self, name)}.")
-        if not 0 < self.label_rate <= 1:
-            raise ValueError(f"`label_rate` must lie in (0, 1]; got {self.label_rate}.")
-        if not 0 <= self.p_data < 1:
-            raise ValueError(f"`p_data` must lie in [0, 1); got {self.p_data}.")
-        if not 0 <= self.second_pass < 1:
-            raise ValueError(f"`second_pass` must lie in [0, 1); got {self.second_pass}.")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"`momentum` must lie in [0, 1); got {self.momentum}.")
-        for name in ("dt", "frequencies", "target"):
-            value = getattr(self, name)
+        for name, kind in _FIELDS.items():
+            _check_type(name, kind, self.get(name))
+        if not self.network.widths or min(self.network.widths) < 1:
+            raise ValueError(
+                f"`network.widths` must be positive numbers of units; got {self.network.widths}."
+            )
+        for name, (low, high) in _RANGES.items():
+            value = self.get(name)
+            if value is not None and not low <= value < high:
+                words = f"at least {low:g}" + (f" and below {high:g}" if high < math.inf else "")
+                raise ValueError(f"`{name}` must be {words}; got {value}.")
+        for name in _POSITIVE:
+            value = self.get(name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"`{name}` must be positive; got {value}.")
-
-        for name in ("checkpoint_seconds", "certify_seconds"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"`{name}` must not be negative; got {getattr(self, name)}.")
-        if self.polish_times < 1:
-            raise ValueError(f"`polish_times` must be at least 1; got {self.polish_times}.")
+        if self.labels.rate > 1:
+            raise ValueError(f"`labels.rate` must lie in (0, 1]; got {self.labels.rate}.")
 
     @property
     def n_labels(self) -> int:
         """Points with labels, [eq:n_data](../theory/equations.md)."""
-        return int(self.p_data * self.n_collocation + 1e-9)
+        return int(self.labels.p_data * self.points.n_collocation + 1e-9)
 
     @property
     def n_interior(self) -> int:
         """Points of the residual."""
-        return self.n_collocation - self.n_labels
+        return self.points.n_collocation - self.n_labels
+
+    def get(self, name: str) -> Any:
+        """The value of a setting, such as `training.steps`."""
+        stage, _, field = _known(name).partition(".")
+        return getattr(getattr(self, stage), field)
+
+    def flat(self) -> dict[str, Any]:
+        """All values by their names, such as `training.steps`."""
+        return {name: self.get(name) for name in _FIELDS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As nested dictionaries."""
+        return dataclasses.asdict(self)
+
+    def changed(self, changes: dict[str, Any]) -> "Settings":
+        """The same settings with some values replaced, by names such as `training.steps`."""
+        stages: dict[str, dict[str, Any]] = {}
+        for name, value in changes.items():
+            stage, _, field = _known(name).partition(".")
+            value = tuple(value) if isinstance(value, list) else value
+            _check_type(name, _FIELDS[name], value)
+            if type(value) is int and "float" in _FIELDS[name]:
+                value = float(value)
+            stages.setdefault(stage, {})[field] = value
+        replaced = {
+            stage: dataclasses.replace(getattr(self, stage), **values)
+            for stage, values in stages.items()
+        }
+        return dataclasses.replace(self, **replaced)
+
+
+_STAGES = {
+    "network": NetworkSettings,
+    "points": PointSettings,
+    "labels": LabelSettings,
+    "training": TrainingSettings,
+    "certificate": CertificateSettings,
+}
+
+
+def _spelled(kind: Any) -> str:
+    if isinstance(kind, str):
+        return kind
+    return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
+
+
+_FIELDS = {
+    f"{stage}.{field.name}": _spelled(field.type)
+    for stage, kind in _STAGES.items()
+    for field in dataclasses.fields(kind)
+}
+_RANGES = {
+    "points.n_collocation": (1, math.inf), "points.n_boundary": (1, math.inf),
+    "points.n_test": (1, math.inf), "points.redraw": (0, math.inf),
+    "labels.p_data": (0, 1), "labels.second_pass": (0, 1), "labels.n_paths": (2, math.inf),
+    "training.steps": (0, math.inf), "training.polish_steps": (0, math.inf),
+    "training.polish_times": (1, math.inf), "training.momentum": (0, 1),
+    "training.adam_steps": (0, math.inf), "training.lbfgs_steps": (0, math.inf),
+    "training.nncg_steps": (0, math.inf), "training.checkpoint_seconds": (0, math.inf),
+    "certificate.seconds": (0, math.inf), "certificate.rounds": (0, math.inf),
+}  # fmt: skip
+_POSITIVE = (
+    "network.frequencies", "labels.dt", "labels.weight", "labels.rate",
+    "training.learning_rate", "training.boundary_weight", "certificate.target",
+)  # fmt: skip
+# names of before settings were grouped, for whoever knew them
+_MOVED = {name.partition(".")[2]: name for name in _FIELDS} | {
+    "label_weight": "labels.weight",
+    "label_rate": "labels.rate",
+    "natural_steps": "training.steps",
+    "certify_seconds": "certificate.seconds",
+}
+
+
+def _known(name: str) -> str:
+    """The name of a setting, or an error that says what it might be."""
+    if name in _FIELDS:
+        return name
+    if name in _MOVED:
+        raise ValueError(f"The setting `{name}` is now called `{_MOVED[name]}`.")
+    raise ValueError(f"There is no setting `{name}`.{close_matches(name, _FIELDS)}")
 
 
 def settings_from(values: dict[str, Any], base: Settings | None = None) -> Settings:
-    """Settings with some values replaced; unknown keys are refused."""
-    fields = {field.name: field for field in dataclasses.fields(Settings)}
-    given = {}
+    """Settings with some values replaced, nested by stage or by full names."""
+    flat: dict[str, Any] = {}
     for key, value in values.items():
-        if key not in fields:
-            raise ValueError(f"There is no setting `{key}`.{close_matches(key, fields)}")
-        given[key] = tuple(value) if isinstance(value, list) else value
-        _check_type(fields[key], given[key])
-        if type(value) is int and "float" in _expected(fields[key]):
-            given[key] = float(value)
-    return dataclasses.replace(base or Settings(), **given)
+        if key in _STAGES and isinstance(value, dict):
+            flat |= {f"{key}.{name}": inner for name, inner in value.items()}
+        else:
+            flat[key] = value
+    return (base or Settings()).changed(flat)
 
 
 def write_config(path: Path, config: dict[str, Any]) -> None:
-    """A TOML file of plain values, with one table of settings."""
+    """A TOML file of plain values, with a table of settings for each stage."""
     lines = [f"{key} = {toml(value)}" for key, value in config.items() if key != "settings"]
-    settings = config["settings"]
-    lines += ["", "[settings]"]
-    lines += [f"{key} = {toml(value)}" for key, value in settings.items() if value is not None]
+    for stage, values in config["settings"].items():
+        lines += ["", f"[settings.{stage}]"]
+        lines += [f"{key} = {toml(value)}" for key, value in values.items() if value is not None]
     write_bytes(path, ("\n".join(lines) + "\n").encode())
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """What `write_config` wrote, its settings checked."""
     config = read_toml(path)
-    wanted = {"problem": str, "method": str, "preset": str, "seed": int, "settings": dict}
+    wanted = {
+        "problem": str, "method": str, "preset": str, "seed": int, "own": list, "settings": dict,
+    }  # fmt: skip
     for key, kind in wanted.items():
         if type(config.get(key)) is not kind:
             raise ValueError(
                 f"`{path}` must have `{key}`, a {kind.__name__}; got {config.get(key)!r:.80}."
             )
-    if abs(config["seed"]) >= 2**62:
-        raise ValueError(f"`{path}`: `seed` must be less than {2**62}; got {config['seed']!r:.80}.")
+    if not 0 <= config["seed"] < 2**62:
+        raise ValueError(f"`{path}`: `seed` must be from 0 to {2**62}; got {config['seed']!r:.80}.")
+    if not all(isinstance(name, str) for name in config["own"]):
+        raise ValueError(f"`{path}`: `own` must be names; got {config['own']!r:.80}.")
     for key in config:
         if key not in wanted:
             raise ValueError(f"`{path}`: there is no key `{key}`.{close_matches(key, wanted)}")
-    optional = {"dt": None, "frequencies": None, "target": None}  # TOML has no word for nothing
     try:
-        config["settings"] = settings_from(optional | config["settings"])
+        # TOML has no word for nothing
+        empty = {name: None for name, kind in _FIELDS.items() if "None" in kind}
+        config["settings"] = settings_from(empty | config["settings"])
     except ValueError as error:
         raise ValueError(f"`{path}`: {brief(error)}") from error
     return config
@@ -169,7 +318,7 @@ def toml(value: Any) -> str:
     return repr(value)
 
 
-def _check_type(field: dataclasses.Field, value: Any) -> None:
+def _check_type(name: str, expected: str, value: Any) -> None:
     kinds = {
         "int": (int,),
         "float": (int, float),
@@ -178,25 +327,16 @@ def _check_type(field: dataclasses.Field, value: Any) -> None:
         "str": (str,),
         "tuple[int, ...]": (tuple,),
     }
-    expected = _expected(field)
     wrong = not isinstance(value, kinds[expected]) or (
         isinstance(value, bool) and expected != "bool"
     )
     if isinstance(value, tuple):
         wrong = wrong or any(isinstance(v, bool) or not isinstance(v, int) for v in value)
     if wrong:
-        raise ValueError(f"`{field.name}` must be of type {expected}; got {value!r:.80}.")
+        raise ValueError(f"`{name}` must be of type {expected}; got {value!r:.80}.")
     for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, int) and abs(number) >= 2**31:  # no array has that size
-            raise ValueError(f"`{field.name}` must be less than {2**31}; got {value!r:.80}.")
-
-
-def _expected(field: dataclasses.Field) -> str:
-    return field.type if isinstance(field.type, str) else _spelled(field.type)
-
-
-def _spelled(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) and not hasattr(kind, "__args__") else str(kind)
+            raise ValueError(f"`{name}` must be less than {2**31}; got {value!r:.80}.")
 
 
 def close_matches(word: str, known) -> str:

@@ -9,19 +9,23 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compute import precision
 from .._field import AbstractField
 from .._files import blame
+from .._streams import Stream
+from ..domain import AbstractDomain
 from ..evaluate import Certificate, Values, certify, value_with_interval
+from ..loss import cast
 from ..nn import MLP, HardDirichlet
-from ..problem import Problem, catalogue
+from ..problem import Layout, Problem, catalogue
 from ..reference import fingerprint, same_problem
 from ..report import draw_slice
 from ..train import check_history, load_about, load_state, save_state
-from ._phases import harden
+from ..train import precision as precision_of
+from ._train import harden
 
 _KIND = "fkpinn solution"
 
@@ -29,32 +33,106 @@ _KIND = "fkpinn solution"
 class Solution(eqx.Module):
     """A network that solves a problem: call it with a point, or with points, one a row.
 
-    `stopped` says which phases of the training ended before their budget, and why, and whether a
-    target was reached. `certificate` is the record of the error that paths measured, if they did.
+    `jax.jit`, `jax.grad` and `jax.vmap` take it as they take any function; there points are not
+    checked to lie in the domain. `stopped` says which phases of the training ended before their
+    budget, and why, and whether a target was reached. `certificate` is the record of the error that
+    paths measured, if they did. `problem` is None for a solution that was loaded without it; it has
+    values and gradients only.
     """
 
-    problem: Problem
+    problem: Problem | None
     network: AbstractField
-    history: list[dict[str, Any]] = eqx.field(default_factory=list)
-    stopped: list[str] = eqx.field(default_factory=list)
-    name: str = eqx.field(static=True, default="")
-    certificate: dict[str, Any] | None = eqx.field(static=True, default=None)
+    history: list[dict[str, Any]]
+    stopped: list[str]
+    name: str = eqx.field(static=True)
+    certificate: dict[str, Any] | None = eqx.field(static=True)
+    layout: Layout
+    bounds: Any = eqx.field(static=True)  # smallest and largest value of each coordinate
+
+    def __init__(
+        self,
+        problem: Problem | None,
+        network: AbstractField,
+        history: list[dict[str, Any]] | None = None,
+        stopped: list[str] | None = None,
+        name: str = "",
+        certificate: dict[str, Any] | None = None,
+        *,
+        layout: Layout | None = None,
+        bounds: Any = None,
+    ):
+        if problem is None and (layout is None or bounds is None):
+            raise ValueError("Without a `problem`, `layout` and `bounds` must be given.")
+        self.problem, self.network = problem, network
+        self.history, self.stopped = history or [], stopped or []
+        self.name, self.certificate = name, certificate
+        if problem is not None:
+            layout, bounds = problem.layout, tuple(map(tuple, problem.bounds()))
+        assert layout is not None
+        self.layout, self.bounds = layout, bounds
+
+    # by identity, so that `jax.jit` can tell solutions apart
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
     def __call__(self, points: Any) -> Float[Array, "..."]:
         """Value at one point, or values at many."""
-        return self._at(self.network, points)
+        return self._at(_value, points)
 
     def gradient(self, points: Any) -> Float[Array, "..."]:
         """Gradient in space at one point, or at many."""
-        return self._at(lambda z: self.problem.space(jax.grad(self.network)(z)), points)
+        return self.layout.space(self._at(_slope, points))
 
     def _at(self, function: Callable[..., Any], points: Any) -> Array:
         """In the network's own precision; the result comes in the caller's."""
+        if isinstance(points, jax.core.Tracer):
+            self._check_shape(points)
+            dtype = jnp.result_type(float)
+            network, array = cast(self.network, dtype), points.astype(dtype)
+            return _at_each(function, network, array)
         wanted = jnp.result_type(float)
-        with jax.enable_x64(_is_double(self.network)):
+        with precision(precision_of(self.network)):
             array = jnp.asarray(np.asarray(points), float)
-            found = np.asarray(_at_points(function, self.problem, array))
+            self._check_points(array)
+            found = np.asarray(_at_points(function, self.network, array))
         return jnp.asarray(found, wanted)
+
+    def _check_shape(self, array: Any) -> None:
+        n = self.layout.n_coords
+        if array.ndim not in (1, 2) or array.shape[-1] != n:
+            raise ValueError(
+                f"`points` must have shape ({n},) or (n, {n}); got shape {array.shape}."
+            )
+
+    def _check_points(self, array: Array) -> None:
+        self._check_shape(array)
+        rows = np.atleast_2d(np.asarray(array))
+        if self.problem is None:
+            lower, upper = map(np.asarray, self.bounds)
+            slack = 1e-6 * (upper - lower)
+            # NaN is not inside
+            fine = np.all((rows >= lower - slack) & (rows <= upper + slack), axis=1)
+            where = "the bounding box of the domain"
+        else:
+            domain = self.problem.domain
+            distance = np.asarray(_distances(domain, self.layout.space(jnp.atleast_2d(array))))
+            fine, where = distance <= 1e-6 * domain.diameter(), "the closed domain"
+        if not np.all(fine):
+            raise ValueError(
+                f"`points` must lie in {where}; {np.count_nonzero(~fine)} do not, the first at "
+                f"{rows[int(np.argmin(fine))]}."
+            )
+
+    def _problem(self, wish: str) -> Problem:
+        if self.problem is None:
+            raise ValueError(
+                f"`{wish}` needs the problem, and this solution was loaded without it: a file "
+                f"cannot hold functions. Load it with `load(path, problem)`."
+            )
+        return self.problem
 
     def certify(self, **how: Any) -> Certificate:
         """Relative L2 error with confidence limits, by paths, without a reference.
@@ -62,7 +140,7 @@ class Solution(eqx.Module):
         Args:
             how: as for `fkpinn.evaluate.certify`: `n_points`, `n_paths`, `seconds`, `seed`.
         """
-        return certify(self.problem, self.network, **how)
+        return certify(self._problem("certify"), self.network, **how)
 
     def value_with_interval(self, points: Any, **how: Any) -> Values:
         """Values corrected by paths, with confidence limits.
@@ -72,12 +150,13 @@ class Solution(eqx.Module):
             how: as for `fkpinn.evaluate.value_with_interval`: `n_paths` or `half_width`, `seconds`.
         """
         rows = np.atleast_2d(np.asarray(points, float))
-        return value_with_interval(self.problem, self.network, rows, **how)
+        return value_with_interval(self._problem("value_with_interval"), self.network, rows, **how)
 
     def plot(self, path: Path | str) -> Path:
-        """Draw the solution over the first two axes, at time zero, into a picture."""
-        axes, values, _ = slice_through(self.problem, self.network, None)
-        title = self.name or self.problem.name
+        """Draw the solution over the first two axes, far from the time of the data, to a picture."""
+        problem = self._problem("plot")
+        axes, values, _ = slice_through(problem, self.network, None)
+        title = self.name or problem.name
         return draw_slice(Path(path), title, axes, values, None, None)
 
     def save(self, path: Path | str) -> None:
@@ -89,13 +168,19 @@ class Solution(eqx.Module):
                 f"`save` knows `MLP`, with or without `HardDirichlet`; got {type(plain).__name__}. "
                 f"Use `equinox.tree_serialise_leaves` for networks of your own."
             )
-        lower, upper = self.problem.bounds()
+        problem = self._problem("save")
+        lower, upper = problem.bounds()
         if not np.allclose(plain.center, 0.5 * (lower + upper)):
             raise ValueError("`save` needs a network whose inputs are scaled to its problem.")
         about = {
             "kind": _KIND,
             "name": self.name,
-            "fingerprint": [None if np.isnan(v) else v for v in fingerprint(self.problem).tolist()],
+            "fingerprint": [None if np.isnan(v) else v for v in fingerprint(problem).tolist()],
+            "layout": {
+                "dim": self.layout.dim,
+                "horizon": self.layout.horizon,
+                "forward": self.layout.forward,
+            },
             "hard": hard,
             "center": plain.center,
             "half_width": plain.half_width,
@@ -116,48 +201,75 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
     Args:
         path: the file.
         problem: the problem it solves; not needed for those of the catalogue. A file cannot hold
-            functions, so a problem of your own must be given, and is checked to be the same.
+            functions, so without a problem of your own the solution has values and gradients, and
+            no certificates. With it, it is checked to be the same.
     """
     path = Path(path)
     about = load_about(path)
     if about.get("kind") != _KIND:
         raise ValueError(f"`{path}` is not a solution but another file of fkpinn.")
-    try:
-        problem = problem or catalogue(about["name"]).problem
-    except (KeyError, ValueError) as error:
-        raise ValueError(
-            f"`{path}` holds the solution of {about.get('name')!r:.80}, which is not in the "
-            f"catalogue. Pass the problem: `load(path, problem)`."
-        ) from error
     with blame(path):
-        plain = _empty_network(about, problem, path.stat().st_size)
-        stored = np.array([np.nan if v is None else v for v in about["fingerprint"]], float)
-        history, stopped = about["history"], about["stopped"]
-        check_history(history, stopped)
-        name, certificate, hard = about["name"], about.get("certificate"), about["hard"]
         for key, kind in (("name", str), ("hard", bool), ("certificate", (dict, type(None)))):
             if not isinstance(about.get(key), kind):
                 raise ValueError(f"`{key}` is {about.get(key)!r:.80}")
-    if not same_problem(problem, stored):
+        layout = _layout(about["layout"])
+        plain = _empty_network(about, layout, path.stat().st_size)
+        stored = np.array([np.nan if v is None else v for v in about["fingerprint"]], float)
+        history, stopped = about["history"], about["stopped"]
+        check_history(history, stopped)
+        name, certificate = about["name"], about.get("certificate")
+    given, problem = problem is not None, problem or _catalogued(name)
+    if problem is not None and not same_problem(problem, stored):
+        if given:
+            raise ValueError(
+                f"`{path}` holds the solution of another problem than the one given: coefficients, "
+                f"domain or boundary data differ."
+            )
+        problem = None  # one's own problem, under a name of the catalogue
+    if problem is None and about["hard"]:
         raise ValueError(
-            f"`{path}` holds the solution of another problem than the one given: coefficients, "
-            f"domain or boundary data differ."
+            f"`{path}` holds a network with the boundary data of {name!r:.80} built in, which is "
+            f"not in the catalogue, and a file cannot hold functions. Pass the problem: "
+            f"`load(path, problem)`."
         )
-    with jax.enable_x64(about["dtype"] == "float64"):
+    with precision(about["dtype"]):
         plain = load_state(path, plain)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(plain)):
             raise ValueError(f"`{path}` is damaged: a parameter is not a finite number.")
-    network = harden(problem, plain) if hard else plain
-    return Solution(problem, network, history, stopped, name, certificate)
+    network = harden(problem, plain) if problem is not None and about["hard"] else plain
+    center, half = np.asarray(plain.center), np.asarray(plain.half_width)
+    bounds = tuple(center - half), tuple(center + half)
+    return Solution(
+        problem, network, history, stopped, name, certificate, layout=layout, bounds=bounds
+    )
 
 
-def _empty_network(about: dict[str, Any], problem: Problem, n_bytes: int) -> MLP:
+def _catalogued(name: str) -> Problem | None:
+    try:
+        return catalogue(name).problem
+    except ValueError:
+        return None
+
+
+def _layout(about: Any) -> Layout:
+    dim, horizon, forward = about["dim"], about["horizon"], about["forward"]
+    if type(dim) is not int or not 1 <= dim < 2**20 or type(forward) is not bool:
+        raise ValueError(f"`layout` is {about!r:.80}")
+    if horizon is not None and not (type(horizon) in (int, float) and 0 < horizon < math.inf):
+        raise ValueError(f"`layout` is {about!r:.80}")
+    return Layout(dim, None if horizon is None else float(horizon), forward)
+
+
+def _empty_network(about: dict[str, Any], layout: Layout, n_bytes: int) -> MLP:
     """A network of the shape the file tells, before its parameters are read."""
     widths = about["widths"]
     if not (isinstance(widths, list) and all(type(w) is int and w > 0 for w in widths)):
         raise ValueError(f"`widths` is {widths!r:.80}")
     features = tuple(tuple(float(v) for v in row) for row in about.get("features", ()))
-    sizes = [problem.n_coords + 2 * len(features), *widths, 1]
+    center, half = (np.asarray(about[key], float) for key in ("center", "half_width"))
+    if center.shape != half.shape or center.shape != (layout.n_coords,) or not np.all(half > 0):
+        raise ValueError("the inputs are scaled to another domain")
+    sizes = [layout.n_coords + 2 * len(features), *widths, 1]
     if sum(a * b for a, b in itertools.pairwise(sizes)) > n_bytes:
         raise ValueError(
             f"`widths` is {widths!r:.80}, and the file is too small for so many numbers"
@@ -166,41 +278,52 @@ def _empty_network(about: dict[str, Any], problem: Problem, n_bytes: int) -> MLP
         raise ValueError(f"`dtype` is {about['dtype']!r:.80}")
     if not 0 < about["output_scale"] < math.inf:
         raise ValueError(f"`output_scale` is {about['output_scale']!r:.80}")
-    with jax.enable_x64(about["dtype"] == "float64"):
+    if not (np.all(np.isfinite(center)) and np.all(np.isfinite(half))):
+        raise ValueError("the scale of the inputs is not finite")
+    with precision(about["dtype"]):
         network = MLP(
-            *problem.bounds(),
+            center - half,
+            center + half,
             widths,
             frequencies=features or None,
             output_scale=float(about["output_scale"]),
             dtype=jnp.dtype(about["dtype"]),
-            key=jr.key(0),
+            key=Stream(0).key,
         )
-    if [list(network.center), list(network.half_width)] != [about["center"], about["half_width"]]:
-        raise ValueError("the inputs are scaled to another domain")
-    return network
+    # to the last bit, which center and half-width from corners may lose
+    scales = tuple(map(float, center)), tuple(map(float, half))
+    return eqx.tree_at(lambda n: (n.center, n.half_width), network, scales, is_leaf=_is_tuple)
 
 
-def _is_double(network: Any) -> bool:
-    leaves = jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array))
-    return any(leaf.dtype == jnp.float64 for leaf in leaves)
+def _is_tuple(leaf: Any) -> bool:
+    return isinstance(leaf, tuple)
 
 
-def _at_points(function: Callable[..., Any], problem: Problem, array: Array) -> Array:
-    if array.ndim not in (1, 2) or array.shape[-1] != problem.n_coords:
-        raise ValueError(
-            f"`points` must have shape ({problem.n_coords},) or (n, {problem.n_coords}); "
-            f"got shape {array.shape}."
-        )
-    inside = jax.vmap(lambda z: problem.domain.signed_distance(problem.space(z)))
-    # NaN is not inside
-    fine = np.asarray(inside(jnp.atleast_2d(array))) <= 1e-6 * problem.domain.diameter()
-    if not np.all(fine):
-        first = np.asarray(jnp.atleast_2d(array))[int(np.argmin(fine))]
-        raise ValueError(
-            f"`points` must lie in the closed domain; {np.count_nonzero(~fine)} do not, the "
-            f"first at {first}."
-        )
-    return batched(function, array) if array.ndim == 2 else function(array)
+def _value(network: AbstractField, z: Array) -> Array:
+    return network(z)
+
+
+def _slope(network: AbstractField, z: Array) -> Array:
+    return jax.grad(lambda at: network(at))(z)
+
+
+def _at_each(function: Callable[..., Any], network: AbstractField, array: Array) -> Array:
+    """Of a network and one point, at one or at many."""
+    one = lambda z: function(network, z)
+    return jax.vmap(one)(array) if array.ndim == 2 else one(array)
+
+
+_at_points = eqx.filter_jit(_at_each)
+
+
+@eqx.filter_jit
+def _distances(domain: AbstractDomain, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+    return jax.vmap(domain.signed_distance)(x)
+
+
+@eqx.filter_jit
+def _contained(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
+    return jax.vmap(domain.contains)(x)
 
 
 @eqx.filter_jit
@@ -216,10 +339,12 @@ def slice_through(problem: Problem, network: AbstractField, truth: Any, nodes: i
     axes = [np.linspace(lower[i], upper[i], n) for i in range(min(problem.dim, 2))]
     grid = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, len(axes))
     rest = np.tile(0.5 * (lower + upper)[len(axes) :], (len(grid), 1))
-    with jax.enable_x64(_is_double(network)):
+    with precision(precision_of(network)):
         space = jnp.asarray(np.concatenate([grid, rest], axis=1), float)
-        inside = np.asarray(jax.jit(jax.vmap(problem.domain.contains))(space))
-        points = jnp.pad(space, ((0, 0), (1, 0))) if problem.timed else space  # time zero
+        inside = np.asarray(_contained(problem.domain, space))
+        # where the equation has had all its time: at zero, or at the horizon if it runs forward
+        start = problem.horizon if problem.layout.forward else 0.0
+        points = problem.layout.point(start, space)
         shape = (n,) * len(axes)
 
         def spread(found) -> np.ndarray:

@@ -47,7 +47,7 @@ class Completion:
         from fkpinn._solve import Settings
         from fkpinn.cli._main import COMMANDS
 
-        settings = [f"{field.name}=" for field in dataclasses.fields(Settings)]
+        settings = [f"{name}=" for name in Settings().flat()]
         script = completion_script(
             COMMANDS, [entry["name"] for entry in read_catalogue()], settings
         )

@@ -26,8 +26,8 @@ class LabelsCommand:
     """How many points, uniform in the domain."""
     paths: int = 500
     """How many paths from each point."""
-    dt: float = 1e-3
-    """Time step."""
+    dt: float | None = None
+    """Time step; by default from the size of the domain."""
     scheme: str = "default"
     """How paths move and end: default, euler, euler-shifted, euler-bridge, heun, heun-bridge,
     platen, spheres."""
@@ -56,8 +56,8 @@ class LabelsCommand:
 
     def _estimate(self) -> dict[str, Any]:
         import jax.numpy as jnp
-        import jax.random as jr
 
+        from fkpinn._streams import Stream
         from fkpinn.labels import estimate_labels
         from fkpinn.problem import catalogue
         from fkpinn.reference import catalogue_reference
@@ -66,7 +66,9 @@ class LabelsCommand:
         found = find_problem(self.problem)
         problem = catalogue(found).problem if isinstance(found, str) else found
         truth = catalogue_reference(found) if isinstance(found, str) else None
-        points = sample_interior(problem, self.points, dtype=jnp.float32, key=jr.key(self.seed))
+        stream = Stream(self.seed)
+        key = (stream / "points").key
+        points = sample_interior(problem, self.points, dtype=jnp.float32, key=key)
         progress = self.output.progress()
         begin = time.perf_counter()
         try:
@@ -103,6 +105,7 @@ def _summary(labels: "Labels", truth: "AbstractReference | None", seconds: float
         "path_steps_per_s": made["path_steps"] / made["seconds"]["run"],
         "seconds": made["seconds"] | {"total": seconds},
         "unfinished": int(np.sum(labels.unfinished)),
+        "heavy_points": made["heavy"]["points"],
         "mean_stderr": float(np.mean(labels.stderr)),
     }
     if "bias_share" in made:

@@ -35,7 +35,7 @@ class Solve:
         tyro.conf.UseAppendAction,
         tyro.conf.arg(metavar="KEY=VALUE"),
     ] = ()
-    """Settings to change, such as `n_paths=500`."""
+    """Settings to change, such as `training.steps=200` or `labels.n_paths=500`."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Go on with this run folder after a crash, instead of starting a run."""
     target: float | None = None
@@ -72,9 +72,9 @@ class Solve:
 
     def _result(self, progress) -> dict[str, Any]:
         if self.resume is not None:
-            from fkpinn._solve import resume
+            from fkpinn._solve import resume_run
 
-            return resume(self.resume, progress=progress, find=find_problem)
+            return resume_run(self.resume, progress=progress, find=find_problem)
         assert self.problem is not None
         problem = find_problem(self.problem)
 

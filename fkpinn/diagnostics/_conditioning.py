@@ -1,56 +1,25 @@
 """Condition numbers of trained networks against the number of collocation points."""
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
+from .._compute import precision
 from .._progress import AbstractProgress, SilentProgress
-from .._solve import Settings, train_network
-from ..labels import Labels, estimate_labels, step_size
-from ..loss import BoundaryTerm, LabelTerm, Loss, ResidualTerm, TerminalTerm
+from .._solve import Job, Settings, label_at, train
+from ..loss import make_loss
 from ..problem import Problem
-from ..sampling import sample_boundary, sample_interior, sample_terminal
+from ..sampling import sample_interior
 from ._curvature import Curvature
 from ._spectrum import decay_exponent, fit_line, gauss_newton_spectrum
 
 METHODS = ("pinn", "fk-pinn")
 _NEAR = 0.1  # of the largest condition number there can be: nearer is no measurement
 _SHARES = (1e-3, 1e-6, 1e-9, 1e-12)  # of the largest eigenvalue, to count those above
-
-
-def plain_loss(
-    problem: Problem, n_interior: int, n_boundary: int, labels: Labels | None, *, key: PRNGKeyArray
-) -> Loss:
-    """Residual, boundary and label terms without any scaling, as in the paper's theory.
-
-    Args:
-        problem: the boundary value problem.
-        n_interior: points of the residual.
-        n_boundary: points on the boundary, and at the final time of a parabolic problem.
-        labels: none for a plain PINN.
-        key: of the points.
-    """
-    in_key, on_key, end_key = jr.split(key, 3)
-    inside = sample_interior(problem, n_interior, dtype=jnp.float64, key=in_key)
-    on = sample_boundary(problem, n_boundary, dtype=jnp.float64, key=on_key)
-    terms: dict[str, Any] = {
-        "residual": ResidualTerm(problem, inside),
-        "boundary": BoundaryTerm(problem, on),
-    }
-    if problem.timed:
-        last = sample_terminal(problem, n_boundary, dtype=jnp.float64, key=end_key)
-        terms["terminal"] = TerminalTerm(problem, last)
-    if labels is not None:
-        terms["labels"] = LabelTerm.of(labels, dtype=jnp.float64)
-    return Loss(terms)
 
 
 def conditioning(
@@ -103,21 +72,21 @@ def conditioning(
 def _one(
     problem: Problem, method: str, n: int, seed: int, settings: Settings, n_labels: int
 ) -> dict[str, Any]:
-    label_key, train_key, point_key = jr.split(jr.key(seed), 3)
-    labels = None
+    name = "pinn" if method == "pinn" else "fk-pinn-adam"
+    own = settings.changed({"points.n_collocation": n, "labels.p_data": 0.0})
+    job, labels = Job(problem, own, name, seed), None
     if method != "pinn":
-        points = sample_interior(problem, n_labels, dtype=jnp.float32, key=label_key)
-        dt = settings.dt or step_size(problem, points)
-        labels = estimate_labels(
-            problem, points, n_paths=settings.n_paths, dt=dt, scheme=settings.scheme, seed=seed
-        )
-    own = dataclasses.replace(settings, n_collocation=n, p_data=0.0)
+        key = (job.stream / "labels/points").key
+        points = sample_interior(problem, n_labels, dtype=jnp.float32, key=key)
+        labels = label_at(job, points, job.stream / "labels")
     began = time.perf_counter()
-    name = "pinn" if labels is None else "fk-pinn-adam"
-    fitted = train_network(problem, own, name, labels, progress=SilentProgress(), key=train_key)
+    fitted = train(job, labels)
     seconds = time.perf_counter() - began
-    with jax.enable_x64(True):
-        loss = plain_loss(problem, n, settings.n_boundary, labels, key=point_key)
+    with precision("float64"):
+        loss = make_loss(
+            problem, n, settings.points.n_boundary, labels, dtype=jnp.float64,
+            key=(job.stream / "curvature").key,
+        )  # fmt: skip
         curvature = Curvature(fitted.network, loss)
         spectrum = gauss_newton_spectrum(curvature.jacobian())
         value = curvature.value()
@@ -138,7 +107,7 @@ def _one(
         "decay_exponent": decay,
         "decay_exponent_stderr": decay_error,
         "seconds": {"train": seconds, "spectrum": time.perf_counter() - began - seconds},
-        "settings": dataclasses.asdict(own),
+        "settings": own.flat(),
     }
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compute import precision
 from ._curvature import Curvature
 from ._lanczos import lanczos
 from ._spectrum import gauss_newton_spectrum
@@ -123,7 +124,7 @@ def coverage(curvature: Curvature, weights: Sequence[float]) -> Coverage:
     names = tuple(curvature.objective.loss.terms)
     if "labels" not in names:
         raise ValueError(f"`curvature` must be of a loss with labels; it has the terms {names}.")
-    with jax.enable_x64(True):
+    with precision("float64"):
         rest = curvature.jacobian([name for name in names if name != "labels"])
         own = curvature.weights.get("labels", 1.0)
         return measure_coverage(rest, curvature.jacobian(["labels"]) / math.sqrt(own), weights)
@@ -163,7 +164,7 @@ def compare_descent(curvature: Curvature, *, steps: int, factor: float = 10.0) -
     """
     if not factor > 1:
         raise ValueError(f"`factor` must be larger than 1; got {factor}.")
-    with jax.enable_x64(True):
+    with precision("float64"):
         jacobian = curvature.jacobian()
         n, p = jacobian.shape
         s = np.asarray(jnp.linalg.svd(jacobian, compute_uv=False))

@@ -22,7 +22,7 @@ class Curvature(eqx.Module):
     and multiplied by the root of its weight ([eq:stacked-F](../theory/equations.md)). With its
     Jacobian $J$, $G = J^\top J$ is the Gauss-Newton matrix
     ([eq:GN-emp-lambda](../theory/equations.md)) and $K = JJ^\top$ the sample tangent kernel. The
-    functions must be called with double precision enabled, see `jax.enable_x64`.
+    functions must be called with double precision enabled, `jax_enable_x64` in JAX's words.
 
     Args:
         network: where.

@@ -9,14 +9,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 
+from .._compute import precision
 from .._files import blame, kept
 from .._progress import AbstractProgress, SilentProgress
 from .._records import installed_versions, plain, source_commit, write_json
-from .._solve import Settings, load, run_problem, train_network
-from ..labels import Labels, estimate_labels, step_size
+from .._solve import Job, Settings, label_at, load, run_problem, train
+from .._streams import Stream
+from ..labels import Labels, step_size
+from ..loss import make_loss
 from ..problem import Problem, catalogue
 from ..reference import catalogue_reference, find_reference
 from ..report import (
@@ -29,7 +31,7 @@ from ..report import (
 )
 from ..sampling import sample_interior
 from ._bounds import balanced, master_bound
-from ._conditioning import conditioning, plain_loss
+from ._conditioning import conditioning
 from ._coverage import compare_descent, coverage
 from ._curvature import Curvature
 from ._label_theory import fit_subexponential, payoffs, step_bias, tails, truncation_bias
@@ -77,7 +79,8 @@ class _Case:
     def __init__(self, name: str, problem: Problem, sizes: Sizes, seed: int, progress):
         self.name, self.problem, self.sizes = name, problem, sizes
         self.seed, self.progress = seed, progress
-        self.label_key, self.train_key, self.point_key, self.other_key = jr.split(jr.key(seed), 4)
+        self.stream = Stream(seed)
+        self.direction_key = (self.stream / "directions").key
         self._labels: Labels | None = None
         self._networks: dict[str, Any] = {}
 
@@ -96,43 +99,49 @@ class _Case:
     @property
     def labels(self) -> Labels:
         if self._labels is None:
-            n = self.sizes.n_labels
-            points = sample_interior(self.problem, n, dtype=jnp.float32, key=self.label_key)
-            self._labels = estimate_labels(
-                self.problem, points, n_paths=self.sizes.n_paths,
-                dt=step_size(self.problem, points), seed=self.seed, progress=self.progress,
-            )  # fmt: skip
+            n, key = self.sizes.n_labels, (self.stream / "labels/points").key
+            points = sample_interior(self.problem, n, dtype=jnp.float32, key=key)
+            self._labels = label_at(self.job("fk-pinn-adam"), points, self.stream / "labels")
         return self._labels
 
     def settings(self) -> Settings:
         """Of a training by Adam, with fixed weights."""
-        return Settings(
-            widths=self.sizes.widths, n_collocation=self.sizes.n_interior, p_data=0.0,
-            n_boundary=self.sizes.n_boundary, n_paths=self.sizes.n_paths, boundary_weight=1.0,
-            adam_steps=self.sizes.adam_steps, lbfgs_steps=0,
-        )  # fmt: skip
+        return Settings().changed(
+            {
+                "network.widths": self.sizes.widths,
+                "points.n_collocation": self.sizes.n_interior,
+                "points.n_boundary": self.sizes.n_boundary,
+                "labels.p_data": 0.0,
+                "labels.n_paths": self.sizes.n_paths,
+                "training.boundary_weight": 1.0,
+                "training.adam_steps": self.sizes.adam_steps,
+                "training.lbfgs_steps": 0,
+            }
+        )
+
+    def job(self, method: str) -> Job:
+        """A training of this problem."""
+        return Job(self.problem, self.settings(), method, self.seed, progress=self.progress)
 
     def network(self, method: str) -> Any:
         if method not in self._networks:
             labels = None if method == "pinn" else self.labels
             name = "pinn" if labels is None else "fk-pinn-adam"
-            self._networks[method] = train_network(
-                self.problem, self.settings(), name, labels,
-                progress=self.progress, key=self.train_key,
-            ).network  # fmt: skip
+            self._networks[method] = train(self.job(name), labels).network
         return self._networks[method]
 
     def curvature(self, method: str, few: int | None = None) -> Curvature:
         """The loss at the network of a method; with `few` points of each kind."""
         labels = None if method == "pinn" else self.labels
         n, m = few or self.sizes.n_interior, few or self.sizes.n_boundary
-        with jax.enable_x64(True):
+        with precision("float64"):
             if labels is not None and few:
                 first = slice(0, few)
                 labels = Labels.from_data(
                     labels.points[first], labels.value[first], labels.stderr[first]
                 )
-            loss = plain_loss(self.problem, n, m, labels, key=self.point_key)
+            key = (self.stream / "curvature").key
+            loss = make_loss(self.problem, n, m, labels, dtype=jnp.float64, key=key)
             return Curvature(self.network(method), loss)
 
 
@@ -141,13 +150,13 @@ def _spectrum(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     hessians, decay = {}, {}
     for method in ("pinn", "fk-pinn"):
         curvature = case.curvature(method)
-        with jax.enable_x64(True):
+        with precision("float64"):
             names = list(curvature.objective.loss.terms)
             found[method] = {
                 name: gauss_newton_spectrum(curvature.jacobian(own)).to_dict()
                 for name, own in [*((n, [n]) for n in names), ("all", None)]
             }
-            hessian = hessian_spectrum(curvature, key=case.other_key)
+            hessian = hessian_spectrum(curvature, key=case.direction_key)
         hessians[method] = hessian.to_dict()
         whole = found[method]["all"]
         positive = np.asarray(whole["values"])
@@ -160,7 +169,7 @@ def _spectrum(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
 
 def _coverage(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     curvature = case.curvature("fk-pinn")
-    with jax.enable_x64(True):
+    with precision("float64"):
         found = coverage(curvature, np.geomspace(1e-4, 1e6, 21).tolist()).to_dict()
         small = {
             method: compare_descent(case.curvature(method, _FEW), steps=case.sizes.descent_steps)
@@ -186,7 +195,7 @@ def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
         return record
 
     # trained as in the paper; seeds then differ in numbers only and share what is compiled
-    settings = dataclasses.replace(case.settings(), scaled=False, uncertainty=True)
+    settings = case.settings().changed({"network.scaled": False, "training.uncertainty": True})
     record = conditioning(
         case.problem, sizes=case.sizes.sizes, seeds=range(case.sizes.seeds),
         settings=settings, n_labels=case.sizes.n_labels, keep=keep, progress=case.progress,
@@ -197,14 +206,14 @@ def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
 
 def _landscape(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     record: dict[str, Any] = {"random": {}, "curved": {}}
-    with jax.enable_x64(True):
+    with precision("float64"):
         curvatures = {method: case.curvature(method) for method in ("pinn", "fk-pinn")}
         planes, far = {}, {"random": case.sizes.reach, "curved": 0.0}
         for method, curvature in curvatures.items():
             network = curvature.objective.network(curvature.parameters)
-            curved = top_directions(curvature, key=case.other_key)
+            curved = top_directions(curvature, key=case.direction_key)
             planes[method] = {
-                "random": random_directions(network, key=case.other_key),
+                "random": random_directions(network, key=case.direction_key),
                 "curved": curved,
             }
             # as far as the steepest parabola rises by so many times the loss; one scale for both
@@ -229,19 +238,21 @@ def _landscape(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
 
 def _labels(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     problem, sizes = case.problem, case.sizes
-    with jax.enable_x64(True):
-        points = np.asarray(sample_interior(problem, sizes.label_points, key=case.point_key))
+    with precision("float64"):
+        key = (case.stream / "points").key
+        points = np.asarray(sample_interior(problem, sizes.label_points, key=key))
         truth = (
             catalogue_reference(case.name) if _listed(case.name) else find_reference(problem)
         ).values(jnp.asarray(points))
     dt = step_size(problem, jnp.asarray(points, jnp.float32))
     middle = points[int(np.argmax(np.abs(np.asarray(truth))))].tolist()
-    sample = payoffs(problem, middle, n_paths=200 * sizes.label_paths, dt=dt, seed=case.seed)
+    seed = (case.stream / "payoffs").seed
+    sample = payoffs(problem, middle, n_paths=200 * sizes.label_paths, dt=dt, seed=seed)
     theory = fit_subexponential(sample)
     steps = [dt * 2.0**k for k in range(4)]
     how: dict[str, Any] = {
         "n_paths": sizes.label_paths,
-        "seed": case.seed + 1,
+        "seed": (case.stream / "bias").seed,
         "progress": case.progress,
     }
     bias = {

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._progress import AbstractProgress
+from .._streams import Stream
 from ..labels import choose_scheme, estimate_labels
 from ..problem import Problem
 from ..sde import Plan, default_widths, run_batches
@@ -79,7 +80,8 @@ def payoffs(
         raise ValueError(f"`point` must have {problem.n_coords} coordinates; got {point}.")
     if not bool(problem.domain.contains(problem.space(start[0]))):
         raise ValueError(f"`point` must lie inside the domain; got {point}.")
-    plan = Plan(problem, choose_scheme(problem, scheme).walk, start, n_paths, dt, None, seed)
+    paths = (Stream(seed) / "paths").seed
+    plan = Plan(problem, choose_scheme(problem, scheme).walk, start, n_paths, dt, None, paths)
     found = [e.payoff for e in run_batches(plan, [(0, n_paths)], default_widths(n_paths))]
     sample = np.concatenate(found).astype(np.float64)
     if not np.all(np.isfinite(sample)):
@@ -200,7 +202,7 @@ def step_bias(
     for k, dt in enumerate(steps):
         labels = estimate_labels(
             problem, jnp.asarray(points, jnp.float32), n_paths=n_paths, dt=float(dt),
-            scheme=scheme, seed=seed + k, progress=progress,
+            scheme=scheme, seed=(Stream(seed) / "steps" / k).seed, progress=progress,
         )  # fmt: skip
         off = np.asarray(labels.value, float) - truth
         mean.append(float(np.mean(off)) / size)

@@ -10,6 +10,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._streams import fold_each
+
 
 class Ritz(NamedTuple):
     """Approximate eigenvalues, ascending, the share of the start vector on each, and vectors."""
@@ -97,7 +99,7 @@ def spectral_density(
     """
     if probes < 1:
         raise ValueError(f"`probes` must be at least 1; got {probes}.")
-    found = [lanczos(product, dim, steps, key=k) for k in jr.split(key, probes)]
+    found = [lanczos(product, dim, steps, key=k) for k in fold_each(key, "probe", probes)]
     values = np.concatenate([ritz.values for ritz in found])
     weights = np.concatenate([ritz.weights for ritz in found]) / probes
     order = np.argsort(values)

@@ -11,6 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._streams import fold, fold_each
 from ._curvature import Curvature, Vector
 from ._lanczos import lanczos
 
@@ -59,8 +60,9 @@ def random_directions(network: Any, *, key: PRNGKeyArray) -> tuple[Vector, Vecto
     arrays = eqx.filter(network, eqx.is_inexact_array)
     leaves, tree = jax.tree.flatten(arrays)
     found = []
-    for one in jr.split(key):
-        rows = [normalized(a, k) for a, k in zip(leaves, jr.split(one, len(leaves)), strict=True)]
+    for number in range(2):
+        keys = fold_each(fold(key, "direction", number), "array", len(leaves))
+        rows = [normalized(a, k) for a, k in zip(leaves, keys, strict=True)]
         found.append(ravel_pytree(jax.tree.unflatten(tree, rows))[0])
     return found[0], found[1]
 

@@ -2,13 +2,13 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jax.scipy.linalg import polar
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._compute import current
+from .._streams import fold
 from ._curvature import Curvature
 from ._lanczos import lanczos, spectral_density
 
@@ -92,7 +92,7 @@ def _singular_values(jacobian: Array) -> Array:
     n, p = jacobian.shape
     if 2 * min(n, p) < max(n, p):  # orthogonal steps first, down to a square
         jacobian = jnp.linalg.qr(jacobian.T if n < p else jacobian, mode="r")
-    if jax.default_backend() == "cpu" or min(n, p) < _LARGE:
+    if current().on_cpu or min(n, p) < _LARGE:
         return jnp.linalg.svd(jacobian, compute_uv=False)
     return by_polar_factor(jacobian)
 
@@ -147,7 +147,7 @@ def hessian_spectrum(
 
 
 def _by_products(product, p: int, steps: int, probes: int, key: PRNGKeyArray) -> Spectrum:
-    ends_key, density_key = jr.split(key)
+    ends_key, density_key = fold(key, "ends"), fold(key, "density")
     ends = lanczos(product, p, steps, key=ends_key).values
     values, weights = spectral_density(product, p, steps=steps, probes=probes, key=density_key)
     # the ends carry no share of their own, but they are the best that is known of them

@@ -8,19 +8,19 @@ averaged over all ways to halve the paths) has mean $e(x_i)^2$: noise does not c
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.random as jr
 import numpy as np
 
+from .._compute import current, precision
 from .._interval import skewed_limits
 from .._progress import AbstractProgress
+from .._streams import Stream
 from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_interior
+from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths
 
 _POINTS = 2048
@@ -33,6 +33,10 @@ _MOST = 1 << 20  # paths a point
 _SINGLE = 1e-3  # relative error below which single precision is not enough: on `met`, rounding of
 # residuals alone adds up to 1e-4 along the paths
 _LOOK = 256  # points of a first look, which tells the precision
+
+
+class NoCertificate(ValueError):
+    """Paths cannot measure the error of this problem; the message says why."""
 
 
 class Certificate(NamedTuple):
@@ -86,7 +90,7 @@ def certify(
     n_points: int = _POINTS,
     n_paths: int | None = None,
     dt: float | None = None,
-    scheme: str = "default",
+    scheme: str | AbstractWalk = "default",
     level: float = 0.95,
     seconds: float = 60.0,
     seed: int = 0,
@@ -111,16 +115,21 @@ def certify(
         `Certificate`: estimate, limits, and a correction with its error bar at every point.
     """
     _check(n_points, n_paths, seconds)
+    if not problem.paths_end():
+        raise NoCertificate(
+            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
+            "end and cannot measure an error."
+        )
     began = time.perf_counter()
-    with jax.enable_x64(True):
-        # not the points of the training, and others for seeds that differ in high bits only
-        key = jr.fold_in(jr.key(seed % 2**32), (_POINTS + (seed >> 32)) % 2**32)
-        points = np.asarray(sample_interior(problem, n_points, key=key))
+    stream = Stream(seed) / "certificate"
+    with precision("float64"):
+        points = np.asarray(sample_interior(problem, n_points, key=(stream / "points").key))
 
     def measure(dtype: str) -> Certificate:
         paths = lambda at: DefectPaths(
             problem, candidate, at,
-            dtype=dtype, dt=dt, scheme=scheme, seed=seed, name="certificate", progress=progress,
+            dtype=dtype, dt=dt, scheme=scheme, seed=(stream / dtype).seed, name="certificate",
+            progress=progress,
         )  # fmt: skip
         single = dtype == "float32"
         if single and n_paths is None:
@@ -129,23 +138,15 @@ def certify(
         found = _measure(paths(points), n_paths, level, seconds, dt is None)
         return measure("float64") if single and found.ci_high < _SINGLE else found
 
-    with warnings.catch_warnings():  # of rare, heavy paths; the spread over the points knows them
-        warnings.simplefilter("ignore", UserWarning)
-        found = measure(_first_precision())
+    found = measure(current().first_precision)
     return found._replace(seconds=time.perf_counter() - began)
 
 
 def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:
     """Compile what `certify` needs for candidates that differ from this one in numbers only."""
-    with jax.enable_x64(True):
-        points = np.asarray(sample_interior(problem, 8, key=jr.key(0)))
-    dtype = _first_precision()
-    DefectPaths(problem, candidate, points, dtype=dtype).compile(_PILOT)
-
-
-def _first_precision() -> str:
-    """An accelerator spends its time on compiling, for each precision anew."""
-    return "float32" if jax.default_backend() == "cpu" else "float64"
+    with precision("float64"):
+        points = np.asarray(sample_interior(problem, 8, key=Stream(0).key))
+    DefectPaths(problem, candidate, points, dtype=current().first_precision).compile(_PILOT)
 
 
 def _measure(
@@ -160,8 +161,8 @@ def _measure(
         pilot = _pilot(paths, seconds)
         n_paths = pilot.n_paths
         done = pilot.labels if n_paths <= pilot.labels.n_paths else None
-    found = _Pair.run(paths, n_paths, 1, done)
-    for stream in range(3, 2 * _MORE, 2):
+    found = _Pair.run(paths, n_paths, 0, done)
+    for batch in range(1, _MORE):
         seen = _assess(paths.value, found, level)
         if not more or seen.width <= _ENOUGH:
             break
@@ -169,7 +170,7 @@ def _measure(
         count = found.next(seen.width, seconds, step)
         if count == 0:
             break
-        found = found.refined(paths, count, stream) if step else found.more(paths, count, stream)
+        found = found.refined(paths, count, batch) if step else found.more(paths, count, batch)
     seen = _assess(paths.value, found, level)
     middle = 2 * max(seen.l2_rel, 0.5 * seen.high)
     return Certificate(
@@ -192,26 +193,25 @@ class _Pair(NamedTuple):
     seconds: float
 
     @classmethod
-    def run(
-        cls, paths: DefectPaths, count: int, stream: int, done: Labels | None = None
-    ) -> "_Pair":
+    def run(cls, paths: DefectPaths, count: int, batch: int, done: Labels | None = None) -> "_Pair":
         """So many paths a point, unless they are done, and half as many coarse ones."""
-        fine, coarse = done or paths.run(count, stream=stream), None
+        fine, coarse = done or paths.run(count, stream=f"batches/{batch}"), None
         if paths.stepped:
-            coarse = paths.run(max(4, fine.n_paths // 2), coarse=True, stream=stream + 1)
+            half = max(4, fine.n_paths // 2)
+            coarse = paths.run(half, coarse=True, stream=f"coarse/{batch}")
         return cls(fine, coarse, _seconds(fine) + _seconds(coarse))
 
-    def more(self, paths: DefectPaths, count: int, stream: int) -> "_Pair":
+    def more(self, paths: DefectPaths, count: int, batch: int) -> "_Pair":
         """So many more paths a point."""
-        new, coarse = _Pair.run(paths, count, stream), self.coarse
+        new, coarse = _Pair.run(paths, count, batch), self.coarse
         if coarse is not None and new.coarse is not None:
             coarse = coarse.pooled(new.coarse)
         return _Pair(self.fine.pooled(new.fine), coarse, self.seconds + new.seconds)
 
-    def refined(self, paths: DefectPaths, count: int, stream: int) -> "_Pair":
+    def refined(self, paths: DefectPaths, count: int, batch: int) -> "_Pair":
         """With half the step; the paths so far become the coarse ones."""
         paths.dt *= 0.5
-        fine = paths.run(count, stream=stream)
+        fine = paths.run(count, stream=f"batches/{batch}")
         return _Pair(fine, self.fine, self.seconds + _seconds(fine))
 
     def next(self, width: float, seconds: float, halved: bool) -> int:
@@ -244,7 +244,7 @@ def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
     """
     n_paths, n = _PILOT, len(paths.points)
     while True:
-        pilot = paths.run(n_paths, stream=64 + n_paths, pilot=True)  # not a stream of `_measure`
+        pilot = paths.run(n_paths, stream=f"pilot/{n_paths}", pilot=True)
         spent = pilot.provenance["seconds"]["run"]
         affordable = int(n_paths * seconds / max(spent, 1e-3) / 1.25)
         square = _squares(pilot)
@@ -303,7 +303,7 @@ def _assess(value: np.ndarray, found: _Pair, level: float) -> _Seen:
     whole = value**2 + 2 * value * correction + square  # of the solution, again unbiased
     size = float(np.mean(whole))
     if not size > 0:
-        raise ValueError(
+        raise NoCertificate(
             "The solution cannot be told from zero by these paths, so a relative error has no "
             "meaning. Use more `n_paths` or `n_points`, or look at `corrections` of a solution "
             "that is not zero."

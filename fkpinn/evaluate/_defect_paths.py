@@ -1,5 +1,6 @@
 """Paths that measure what a candidate lacks."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compute import current, precision
 from .._progress import AbstractProgress, Renamed, SilentProgress
+from .._streams import Stream
 from ..labels import (
     Labels,
     choose_scheme,
@@ -20,13 +23,12 @@ from ..labels import (
 )
 from ..loss import cast
 from ..problem import Problem
-from ..sde import default_widths
+from ..sde import AbstractWalk, Spheres
 
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
-_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
+_READ_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
 _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
-_APART = 1 << 44  # between the seeds of runs, and from those of labels for training
 
 
 class DefectPaths:
@@ -52,16 +54,16 @@ class DefectPaths:
         *,
         dtype: str = "float32",
         dt: float | None = None,
-        scheme: str = "default",
+        scheme: str | AbstractWalk = "default",
         seed: int = 0,
         name: str = "corrections",
         progress: AbstractProgress | None = None,
     ):
-        self.seed: int = seed
-        self.double: bool = dtype == "float64"
+        self.stream: Stream = Stream(seed) / "defect"
+        self.dtype: str = dtype
         self.name: str = name
         self.progress: AbstractProgress = progress or SilentProgress()
-        with jax.enable_x64(self.double):
+        with precision(dtype):
             candidate = cast(candidate, dtype)
             self.points: Array = jnp.asarray(points, dtype)
             self.value: np.ndarray = np.asarray(_values(candidate, self.points), np.float64)
@@ -70,9 +72,8 @@ class DefectPaths:
         if not np.all(np.isfinite(self.value)):
             bad = np.asarray(points)[int(np.argmin(np.isfinite(self.value)))]
             raise ValueError(f"`candidate` is not finite at {bad}.")
-        self.scheme: str = choose_scheme(self.problem, scheme).name
-        self.stepped: bool = self.scheme != "spheres"
-        self.every: int = _EVERY if self.stepped else 1
+        self.walk: AbstractWalk = choose_scheme(self.problem, scheme).walk
+        self.stepped: bool = not isinstance(self.walk, Spheres)
 
     def run(
         self,
@@ -80,38 +81,42 @@ class DefectPaths:
         *,
         coarse: bool = False,
         bias: bool = False,
-        stream: int = 0,
+        stream: str = "0",
         pilot: bool = False,
     ) -> Labels:
-        """Labels of the defect, maybe with twice the step; streams are independent.
+        """Labels of the defect, maybe with twice the step; streams of other names are independent.
 
         A `pilot` is like any other run, and progress calls it so.
         """
         part = ", pilot" if pilot else ", twice the step" if coarse else ""
-        with jax.enable_x64(self.double):
+        with precision(self.dtype):
             return estimate_labels(
                 self.problem,
                 self.points,
                 n_paths=n_paths,
                 dt=2 * self.dt if coarse else self.dt,
-                seed=(self.seed + stream * _APART) % 2**64,
+                seed=(self.stream / stream).seed,
                 bias=bias,
+                warn=False,  # of rare, heavy paths; the spread over the points knows them
                 progress=Renamed(self.progress, self.name + part),
                 **self._how(),
             )
 
     def compile(self, n_paths: int) -> None:
         """What runs of about so many paths need."""
-        with jax.enable_x64(self.double):
+        with precision(self.dtype):
             compile_labels(self.problem, self.points, n_paths=n_paths, dt=self.dt, **self._how())
 
     def _how(self) -> dict[str, Any]:
+        here = current()
+        # runs of all sizes share what is compiled
+        compute = dataclasses.replace(here, lanes=here.lanes_for(1))
         return {
-            "scheme": self.scheme,
-            "every": self.every,
+            "scheme": self.walk,
+            "read_every": _READ_EVERY if self.stepped else 1,
             "forget": _FORGET,
             "refine": _REFINE if self.stepped else 1,
-            "widths": default_widths(1),  # runs of all sizes share what is compiled
+            "compute": compute,
         }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
@@ -60,8 +61,12 @@ def value_and_gradient(
     problem: Problem, u: Callable[[Array], Any], points: Float[Array, "n z"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values and gradients in space of a one-point function, in double precision."""
-    batched = jax.jit(jax.vmap(jax.value_and_grad(lambda z: u(z))))
-    parts = [batched(points[i : i + _CHUNK]) for i in range(0, len(points), _CHUNK)]
+    parts = [_both(u, points[i : i + _CHUNK]) for i in range(0, len(points), _CHUNK)]
     value = np.concatenate([np.asarray(v, np.float64) for v, _ in parts])
     slope = np.concatenate([np.asarray(g, np.float64) for _, g in parts])
-    return value, slope[:, 1:] if problem.timed else slope
+    return value, problem.layout.space(slope)
+
+
+@eqx.filter_jit
+def _both(u: Callable[[Array], Any], points: Float[Array, "n z"]) -> tuple[Array, Array]:
+    return jax.vmap(jax.value_and_grad(lambda z: u(z)))(points)

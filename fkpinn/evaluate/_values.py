@@ -10,6 +10,7 @@ import numpy as np
 from .._progress import AbstractProgress
 from ..labels import Labels
 from ..problem import Problem
+from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths
 
 _PILOT = 256
@@ -34,7 +35,7 @@ def value_with_interval(
     half_width: float | None = None,
     level: float = 0.95,
     dt: float | None = None,
-    scheme: str = "default",
+    scheme: str | AbstractWalk = "default",
     seconds: float = 60.0,
     seed: int = 0,
     progress: AbstractProgress | None = None,
@@ -72,7 +73,7 @@ def value_with_interval(
     )
     if half_width is not None:
         n_paths = _needed(paths, half_width, level, seconds)
-    found = paths.run(n_paths or 1000, stream=1, bias=True)
+    found = paths.run(n_paths or 1000, stream="values", bias=True)
     low, high = found.interval(level)
     margin = np.nan_to_num(np.asarray(found.bias, np.float64))
     value = paths.value + np.asarray(found.value, np.float64)
@@ -81,7 +82,7 @@ def value_with_interval(
 
 def _needed(paths: DefectPaths, half_width: float, level: float, seconds: float) -> int:
     """Paths for limits that narrow at every point; half of the width is left to the step."""
-    pilot = paths.run(_PILOT, stream=2, pilot=True)
+    pilot = paths.run(_PILOT, stream="pilot", pilot=True)
     spread = float(np.max(np.asarray(pilot.stderr))) * math.sqrt(_PILOT)
     z = NormalDist().inv_cdf(0.5 + level / 2)
     affordable = _PILOT * seconds / max(pilot.provenance["seconds"]["run"], 1e-3) / 1.25

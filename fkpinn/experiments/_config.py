@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import brief, read_toml
-from .._solve import PRESETS, Settings, check_method, close_matches, settings_from
+from .._solve import PRESETS, Settings, close_matches, find_method, settings_from
 from ..diagnostics import Sizes
 from ..problem import catalogue
 
@@ -29,25 +29,26 @@ class Cell:
         """The same training has the same cell, however it is spelled."""
         plain = PRESETS[preset]
         settings_from(changes, plain)  # refuses what there is not
-        kept = {k: _frozen(v) for k, v in changes.items() if _frozen(v) != getattr(plain, k)}
-        if kept.get("p_data") == 0 and method == "fk-pinn" and plain.natural_steps == 0:
+        kept = {k: _frozen(v) for k, v in changes.items() if _frozen(v) != plain.get(k)}
+        if kept.get("labels.p_data") == 0 and method == "fk-pinn" and plain.training.steps == 0:
             method = "pinn"  # without labels nothing else is left
-        if method.startswith("pinn"):
+        if not find_method(method).labelled:
             kept = {k: v for k, v in kept.items() if k not in _OF_LABELS}
         return cls(problem, method, preset, tuple(sorted(kept.items())))
 
     @property
     def settings(self) -> Settings:
         """All sizes and weights."""
-        without = {} if self.method.startswith("fk") else {"p_data": 0.0}
+        without = {} if find_method(self.method).labelled else {"labels.p_data": 0.0}
         return settings_from(
-            dict(self.changes) | without | {"certify_seconds": 0.0}, PRESETS[self.preset]
+            dict(self.changes) | without | {"certificate.seconds": 0.0}, PRESETS[self.preset]
         )
 
     @property
     def name(self) -> str:
         """A name for files."""
-        spelled = [f"{key}={_short(value)}" for key, value in self.changes]
+        short = sorted((key.partition(".")[2], value) for key, value in self.changes)
+        spelled = [f"{key}={_short(value)}" for key, value in short]
         return "_".join([self.problem, self.method, *spelled])
 
     def record_path(self, results: Path, seed: int) -> Path:
@@ -95,7 +96,7 @@ class Experiment:
         ]
 
 
-_OF_LABELS = {"p_data", "n_paths", "dt", "scheme"}
+_OF_LABELS = {"labels.p_data", "labels.n_paths", "labels.dt", "labels.scheme"}
 _KEYS = {
     "kind": str,
     "title": str,
@@ -176,7 +177,7 @@ def _check(config: dict[str, Any]) -> None:
     for key, values in config.get("paper", {}).items() if config["kind"] in deep else ():
         _check_printed(f"paper.{key}", values, deep[config["kind"]])
         for method in values if config["kind"] == "table" else ():
-            check_method(method)
+            find_method(method)
 
 
 def _check_types(config: dict[str, Any]) -> None:
@@ -249,7 +250,7 @@ def _cells(config: dict[str, Any]) -> tuple[Cell, ...]:
     for word in problems:
         catalogue(word)
     for word in methods:
-        check_method(word)
+        find_method(word)
     vary = config.get("vary", {})
     choices = [[(key, value) for value in values] for key, values in vary.items()]
     own = config.get("own", {})  # settings that a method brings along
@@ -269,7 +270,7 @@ def _search(config: dict[str, Any]) -> tuple[Cell, ...]:
         except KeyError as error:
             raise ValueError(f"a `search` must name its {error}; got {given!r:.80}.") from None
         catalogue(str(problem))
-        check_method(str(method))
+        find_method(str(method))
         cells.append(Cell.of(problem, method, config.get("preset", "paper"), tried))
     return tuple(cells)
 

@@ -1,6 +1,5 @@
 """One table or figure: run what is missing, then draw it from records alone."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,8 +32,8 @@ _METRIC_NAMES = {
     "h1_rel": "H1 relative", "seconds": "seconds",
 }  # fmt: skip
 _AXES = {
-    "dt": "time step of the paths", "n_paths": "paths a label",
-    "p_data": "share of points with labels", "scheme": "paths",
+    "labels.dt": "time step of the paths", "labels.n_paths": "paths a label",
+    "labels.p_data": "share of points with labels", "labels.scheme": "paths",
 }  # fmt: skip
 _BASELINE = "PINN, no labels"
 _SCHEMES = {"euler": "plain Euler", "default": "corrected"}
@@ -190,7 +189,7 @@ class _Page:
 
     def _tried(self, row: dict[str, Any]) -> str:
         """What a run of the search changes in the method's own settings."""
-        plain = dataclasses.asdict(PRESETS[row["preset"]])
+        plain = PRESETS[row["preset"]].flat()
         own = plain | next(
             (dict(c.changes) for c in self.experiment.cells if c.method == row["method"]), {}
         )
@@ -265,7 +264,7 @@ class _Page:
 
     def _is_baseline(self, row: dict[str, Any]) -> bool:
         """Whether a row of a sweep has nothing of what varies: a PINN has no labels."""
-        return row["method"].startswith("pinn") and "p_data" not in self.experiment.vary
+        return row["method"].startswith("pinn") and "labels.p_data" not in self.experiment.vary
 
     def losses(self) -> str:
         """Curves of the first seed."""

@@ -1,7 +1,6 @@
 """Trainings that are missing, seeds of one kind side by side, a record for each."""
 
 import contextlib
-import dataclasses
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.random as jr
 import numpy as np
 
+from .._compute import current, precision
 from .._lock import locked
 from .._progress import AbstractProgress, SilentProgress
 from .._records import clear_unfinished, installed_versions, plain, source_commit, write_json
-from .._solve import make_labels, slice_through, train_network, train_networks
+from .._solve import Job, label, slice_through, train, train_together
 from ..evaluate import errors
 from ..labels import Labels
 from ..problem import Problem, catalogue
@@ -86,9 +85,9 @@ def count_missing(runs: Sequence[tuple[Cell, int]], results: Path) -> int:
 
 def _side_by_side(cell: Cell, n: int, wanted: int | None) -> int:
     """Seeds to train as one computation: their weights must be alike, and it must gain by it."""
-    if not cell.settings.uncertainty:
+    if not cell.settings.training.uncertainty:
         return 1
-    return wanted or (1 if jax.default_backend() == "cpu" else n)
+    return wanted or (1 if current().on_cpu else n)
 
 
 @contextlib.contextmanager
@@ -108,36 +107,21 @@ def _train(
     cell: Cell, seeds: list[int], jobs: int, progress: AbstractProgress
 ) -> list[dict[str, Any]]:
     """Records of one kind of training; the time of what is done at once is shared evenly."""
-    problem, settings = catalogue(cell.problem).problem, cell.settings
-    truth = catalogue_reference(cell.problem)
-    keys = [jr.split(jr.key(seed), 3) for seed in seeds]  # as `fkpinn solve` has them
+    problem, truth = catalogue(cell.problem).problem, catalogue_reference(cell.problem)
+    jobs_of = [
+        Job.of(problem, cell.settings, cell.method, seed=seed, progress=progress) for seed in seeds
+    ]
     labels, label_seconds = [], []
-    for seed, (label_key, _, _) in zip(seeds, keys, strict=True):
+    for job in jobs_of:
         clock = time.perf_counter()
-        labels.append(
-            make_labels(
-                problem,
-                settings,
-                cell.method,
-                folder=None,
-                progress=progress,
-                seed=seed,
-                key=label_key,
-            )
-        )
+        labels.append(label(job))
         label_seconds.append(time.perf_counter() - clock)
     clock = time.perf_counter()
-    train_keys = [key for _, key, _ in keys]
     together = len(seeds) > 1
     if together:
-        fits = train_networks(
-            problem, settings, cell.method, labels, progress=progress, keys=train_keys
-        )
+        fits = train_together(jobs_of, labels)
     else:
-        fits = [
-            train_network(problem, settings, cell.method, own, progress=progress, key=key)
-            for own, key in zip(labels, train_keys, strict=True)
-        ]
+        fits = [train(jobs_of[0], labels[0])]
     train_seconds = (time.perf_counter() - clock) / len(seeds)
     progress.finish()
     return [
@@ -159,18 +143,18 @@ def _train(
 def _result(
     cell: Cell, problem: Problem, truth: AbstractReference, fit: Fit, labels: Labels | None
 ) -> dict[str, Any]:
-    with jax.enable_x64(True):
+    with precision("float64"):
         found = errors(problem, fit.network, truth, sobol_interior(problem, _POINTS))
-    every = max(1, len(fit.history) // _REPORTS)
+    stride = max(1, len(fit.history) // _REPORTS)
     return {
         "problem": cell.problem,
         "method": cell.method,
         "preset": cell.preset,
         "changes": dict(cell.changes),
-        "settings": dataclasses.asdict(cell.settings),
+        "settings": cell.settings.flat(),
         "errors": found.to_dict(),
         "labels": _quality(truth, labels),
-        "history": fit.history[::every] + fit.history[-1:],
+        "history": fit.history[::stride] + fit.history[-1:],
         "stopped": fit.stopped,
         "picture": _picture(problem, fit.network, truth),
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
@@ -183,7 +167,7 @@ def _quality(truth: AbstractReference, labels: Labels | None) -> dict[str, Any] 
     """Errors of labels, over the size of the solution at their points."""
     if labels is None:
         return None
-    with jax.enable_x64(True):
+    with precision("float64"):
         exact = np.asarray(truth.values(np.asarray(labels.points, np.float64)))
     off, size = np.asarray(labels.value, np.float64) - exact, np.sqrt(np.mean(exact**2))
     return {

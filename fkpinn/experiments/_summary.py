@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._files import blame, read_json
-from .._solve import PRESETS
+from .._solve import PRESETS, find_method
 from ._config import Cell, Experiment
 
 METRICS = ("l2_abs", "l2_rel", "h1_abs", "h1_rel")
@@ -107,6 +107,6 @@ def mean_and_spread(values: list[float]) -> list[float]:
 def varied(experiment: Experiment, row: dict[str, Any]) -> list[Any]:
     """What varies, in this row; a plain PINN has no labels."""
     preset = PRESETS[row["preset"]]
-    known = {"p_data": 0.0} if row["method"].startswith("pinn") else {}
+    known = {} if find_method(row["method"]).labelled else {"labels.p_data": 0.0}
     known |= row["changes"]
-    return [known.get(key, getattr(preset, key)) for key in experiment.vary]
+    return [known.get(key, preset.get(key)) for key in experiment.vary]

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Scalar
-from ..problem import Dirichlet, Neumann, Problem, Robin, residual
+from ..problem import AbstractCondition, Problem, residual
 from ..sde import whole
 from ._estimate import estimate_labels
 from ._labels import Labels
@@ -30,7 +30,7 @@ def estimate_defect(
         candidate: a differentiable function of one point (`x`, or time followed by `x`): a
             network, or anything written in JAX.
         points: where, one point a row.
-        how: as for `estimate_labels`; `every` reads the residual at one random step in so many.
+        how: as for `estimate_labels`; `read_every` reads the residual at one random step in so many.
 
     Returns:
         `Labels`, to be added to the values of the candidate.
@@ -41,12 +41,12 @@ def estimate_defect(
 def defect_problem(problem: Problem, candidate: Callable[..., Any]) -> Problem:
     """The problem that the solution minus the candidate solves."""
     lacks = {
-        part: _lacking(problem, condition, candidate)
+        part: condition.with_datum(_Lack(problem, condition, candidate))
         for part, condition in problem.boundary.items()
     }
-    terminal = None
-    if problem.horizon is not None:
-        terminal = _AtEnd(problem, candidate)
+    end = {}
+    if problem.timed:
+        end["initial" if problem.layout.forward else "terminal"] = _AtEnd(problem, candidate)
     return Problem(
         problem.domain,
         drift=problem.drift,
@@ -55,17 +55,11 @@ def defect_problem(problem: Problem, candidate: Callable[..., Any]) -> Problem:
         source=_Residual(problem, candidate),
         boundary=lacks,
         horizon=problem.horizon,
-        terminal=terminal,
+        **end,
+        measure=problem.measure,
         name=f"{problem.name}, defect",
         check=False,
     )
-
-
-def _lacking(problem: Problem, condition, candidate):
-    lack = _Lack(problem, condition, candidate)
-    if isinstance(condition, Robin):
-        return Robin(condition.coefficient, lack)
-    return Neumann(lack) if isinstance(condition, Neumann) else Dirichlet(lack)
 
 
 class _Residual(eqx.Module):
@@ -73,20 +67,22 @@ class _Residual(eqx.Module):
     candidate: Callable[..., Any]
 
     def __call__(self, *z: Array) -> Scalar:
-        return whole(lambda at: residual(self.problem, self.candidate, at))(_joined(z))
+        at = self.problem.layout.joined(*z)
+        return whole(lambda at: residual(self.problem, self.candidate, at))(at)
 
 
 class _Lack(eqx.Module):
     """What the candidate lacks on a boundary part."""
 
     problem: Problem
-    condition: Any
+    condition: AbstractCondition
     candidate: Callable[..., Any]
 
     def __call__(self, *z: Array) -> Scalar:
-        at = _joined(z)
-        if isinstance(self.condition, Dirichlet):
-            return self.condition.value(at) - whole(self.candidate)(at)
+        at = self.problem.layout.joined(*z)
+        if self.condition.absorbs:  # no slope in it
+            value = whole(self.candidate)(at)
+            return -self.condition.residual(value, jnp.zeros_like(value), at)
         value, slope = whole(jax.value_and_grad(self.candidate))(at)
         normal = self.problem.domain.normal(self.problem.space(at))
         outward = jnp.dot(normal, self.problem.space(slope))
@@ -98,11 +94,5 @@ class _AtEnd(eqx.Module):
     candidate: Callable[..., Any]
 
     def __call__(self, x: Array) -> Scalar:
-        assert self.problem.terminal is not None and self.problem.horizon is not None
-        end = jnp.full((1,), self.problem.horizon, x.dtype)
-        return self.problem.terminal(x) - whole(self.candidate)(jnp.concatenate([end, x]))
-
-
-def _joined(z: tuple[Array, ...]) -> Array:
-    """A point of the problem from `x`, or from `t` and `x`."""
-    return z[0] if len(z) == 1 else jnp.concatenate([jnp.reshape(z[0], (1,)), z[1]])
+        assert self.problem.terminal is not None
+        return self.problem.terminal(x) - whole(self.candidate)(self.problem.layout.at_end(x))

@@ -14,30 +14,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from .._compute import Compute, Lanes, current, using
 from .._files import blame
 from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
 from .._records import clear_unfinished
+from .._streams import Stream
 from ..domain import AbstractDomain
-from ..problem import Dirichlet, Problem, Robin
+from ..problem import Problem
 from ..sde import (
     AbstractWalk,
     Plan,
     Scheme,
     Spheres,
-    Widths,
     compile_batch,
-    default_widths,
     describe_lost_path,
     run_batches,
 )
 from ._labels import Labels
 from ._moments import Moments, merge, moments, segment_starts
-from ._scheme import Choice, choose_scheme
+from ._scheme import Choice, choose_scheme, step_size
 from ._store import Store, check_same, identity
 
-_HEAVY = 0.5  # share of the total that one path may carry before it is worth a warning
+_HEAVY = 0.5  # share of the total that one path may carry before its point counts as heavy
 _HEAVY_NEGATIVE = 0.1  # the same where a negative reaction lets payoffs grow along the path
+_MANY = 0.02  # share of heavy points that is worth a warning: next to walls there are always a few
 _MOST_SPHERES = 100_000  # a walk on spheres of more is lost
 
 
@@ -46,19 +47,20 @@ def estimate_labels(
     points: Float[Array, "n z"],
     *,
     n_paths: int,
-    dt: float,
-    scheme: str = "default",
+    dt: float | None = None,
+    scheme: str | AbstractWalk = "default",
     t_max: float = float("inf"),
     seed: int = 0,
     antithetic: bool = False,
     control: Callable[..., Any] | None = None,
-    every: int = 1,
+    read_every: int = 1,
     forget: float = 1e-7,
     refine: int = 1,
     bias: bool = False,
     throw: bool = True,
+    warn: bool = True,
     store: Path | str | None = None,
-    widths: Widths | None = None,
+    compute: Compute | None = None,
     progress: AbstractProgress | None = None,
 ) -> Labels:
     r"""Estimate $u$ at every point by averaging over paths run to exit.
@@ -71,25 +73,28 @@ def estimate_labels(
         problem: the boundary value problem.
         points: where, one point a row, inside the domain; their precision is that of the paths.
         n_paths: paths a point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
-        dt: time step; walks on spheres have none.
-        scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`.
+        dt: time step; by default from the size of the domain. Walks on spheres have none.
+        scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`; or a walk of
+            your own.
         t_max: paths are cut at this time.
         seed: with the number of the point, of the path and of the step it fixes every random
             number; labels do not depend on how the work is cut up.
         antithetic: run paths in pairs with opposite noise; helps where payoffs are odd in it.
         control: a differentiable function of one point, close to the solution; the martingale
             made of its gradient is subtracted. The mean stays, the noise shrinks with the error.
-        every: read source and flux at one random step in so many (a power of 2 up to 64); for data
-            that cost more than the walk.
+        read_every: read source and flux at one random step in so many (a power of 2 up to 64); for
+            data that cost more than the walk.
         forget: discount below which a path has ended; what it lacks is about that share of the
             value.
         refine: next to absorbing walls and in strong drift steps are up to so many times shorter (a
             power of 2 up to 1024), where the problem has no horizon.
         bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
+        warn: warn where single paths dominate the average at many points; `provenance["heavy"]`
+            counts them in any case.
         store: a file for the labels. Work done is kept beside it as it goes, so that the same
             call after a crash goes on, to the same bits; after the end it returns what is stored.
-        widths: how many paths run side by side; chosen for the device if not given.
+        compute: device and number of paths side by side; chosen for the device if not given.
         progress: told how many paths have ended.
 
     Returns:
@@ -97,48 +102,78 @@ def estimate_labels(
     """
     how: dict[str, Any] = {
         "scheme": scheme, "t_max": t_max, "antithetic": antithetic, "control": control,
-        "every": every, "forget": forget, "refine": refine,
+        "read_every": read_every, "forget": forget, "refine": refine,
     }  # fmt: skip
-    chosen, plan = _planned(problem, points, n_paths=n_paths, dt=dt, seed=seed, **how)
-    widths = widths or default_widths(len(points) * n_paths)
-    progress = progress or SilentProgress()
-    clock = [time.perf_counter()]
-    store, partial = _files(store)
-    options = {"every": every, "forget": forget, "refine": refine, "bias": bias}
-    who = {} if store is None else identity(plan, chosen.name, **options)
-    if store is not None and store.exists():
-        return _stored(store, plan, who)
-    progress.start("labels", len(points) * n_paths)
-    with contextlib.nullcontext() if store is None else _only_here(store):
-        work = Store(partial, who, len(_segments(plan)))
-        batches = _batches(plan, widths, work.done)
-        for count in sorted({count for _, count in batches}):
-            compile_batch(plan, widths, count)
-        clock.append(time.perf_counter())
-        _run(plan, widths, batches, work, progress)
-        clock.append(time.perf_counter())
-        total = merge(work.moments, len(points))
-        cut = np.zeros_like(total.late) if problem.timed else total.late
-        _check_outcome(plan, total, cut, t_max, throw)
-        labels = _labels(plan, chosen, total, cut)
-        labels.provenance.update(
-            {
-                "t_max": None if np.isinf(t_max) else t_max,
-                "path_steps": int(work.steps.sum()),
-                "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
-            }
+    stream = Stream(seed)
+    if dt is None:
+        dt = step_size(problem, points)
+    with using(compute):
+        chosen, plan = _planned(
+            problem, points, n_paths=n_paths, dt=dt, seed=(stream / "paths").seed, **how
         )
-        if bias and not isinstance(plan.walk, Spheres):
-            coarse = estimate_labels(
-                problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt,
-                seed=(seed + 1) % 2**64, throw=throw, widths=widths, progress=progress, **how,
-            )  # fmt: skip
-            labels = _with_bias(labels, coarse)
-        if store is not None and partial is not None:
-            labels.provenance["identity"] = who
-            labels.save(store)
-            partial.unlink(missing_ok=True)
-        return labels
+        lanes = current().lanes_for(len(points) * n_paths)
+        progress = progress or SilentProgress()
+        store, partial = _files(store)
+        options = {"read_every": read_every, "forget": forget, "refine": refine, "bias": bias}
+        who = {} if store is None else identity(plan, chosen.name, seed=seed, **options)
+        if store is not None and store.exists():
+            return _stored(store, plan, who)
+        with contextlib.nullcontext() if store is None else _only_here(store):
+            labels = _estimated(plan, chosen, lanes, Store(partial, who, len(_segments(plan))),
+                                t_max, throw, warn, progress)  # fmt: skip
+            labels.provenance["seed"] = seed
+            if bias and not isinstance(plan.walk, Spheres):
+                coarse = estimate_labels(
+                    problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt,
+                    seed=(stream / "coarse").seed, throw=throw, warn=False, progress=progress,
+                    **how,
+                )  # fmt: skip
+                labels = _with_bias(labels, coarse)
+            if store is not None and partial is not None:
+                labels.provenance["identity"] = who
+                labels.save(store)
+                partial.unlink(missing_ok=True)
+            return labels
+
+
+def _estimated(
+    plan: Plan,
+    chosen: Choice,
+    lanes: Lanes,
+    work: Store,
+    t_max: float,
+    throw: bool,
+    warn: bool,
+    progress: AbstractProgress,
+) -> Labels:
+    """Compile, run what is not done yet, and average."""
+    n_points = len(plan.points)
+    progress.start("labels", n_points * plan.n_paths)
+    clock = [time.perf_counter()]
+    batches = _batches(plan, lanes, work.done)
+    for count in sorted({count for _, count in batches}):
+        compile_batch(plan, lanes, count)
+    clock.append(time.perf_counter())
+    _run(plan, lanes, batches, work, progress)
+    clock.append(time.perf_counter())
+    total = merge(work.moments, n_points)
+    cut = np.zeros_like(total.late) if plan.problem.timed else total.late
+    if throw and cut.any():
+        raise ValueError(
+            f"{int(cut.sum())} of {int(total.n.sum()) * _per_payoff(plan)} paths had not ended at "
+            f"`t_max`={t_max:g}. Raise `t_max`, or pass `throw=False` and look at "
+            f"`Labels.unfinished`."
+        )
+    labels = _labels(plan, chosen, total, cut)
+    labels.provenance.update(
+        {
+            "t_max": None if np.isinf(t_max) else t_max,
+            "path_steps": int(work.steps.sum()),
+            "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
+            "heavy": _heavy_points(plan, total, warn),
+        }
+    )
+    return labels
 
 
 def compile_labels(
@@ -147,19 +182,20 @@ def compile_labels(
     *,
     n_paths: int,
     dt: float,
-    scheme: str = "default",
-    every: int = 1,
+    scheme: str | AbstractWalk = "default",
+    read_every: int = 1,
     forget: float = 1e-7,
     refine: int = 1,
-    widths: Widths | None = None,
+    compute: Compute | None = None,
 ) -> None:
     """Compile what `estimate_labels` needs for work of this kind, without running a path."""
     _, plan = _planned(
-        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, every=every, forget=forget,
-        refine=refine,
+        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, read_every=read_every,
+        forget=forget, refine=refine,
     )  # fmt: skip
-    widths = widths or default_widths(len(points) * n_paths)
-    compile_batch(plan, widths, len(points) * n_paths)
+    with using(compute):
+        lanes = current().lanes_for(len(points) * n_paths)
+        compile_batch(plan, lanes, len(points) * n_paths)
 
 
 def _planned(
@@ -168,8 +204,8 @@ def _planned(
     *,
     n_paths: int,
     dt: float,
-    scheme: str,
-    every: int,
+    scheme: str | AbstractWalk,
+    read_every: int,
     forget: float,
     refine: int,
     t_max: float = float("inf"),
@@ -179,7 +215,7 @@ def _planned(
 ) -> tuple[Choice, Plan]:
     """The scheme and the work, checked."""
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
-    walk = _with_options(chosen, control, every, forget, refine)
+    walk = _with_options(chosen, control, read_every, forget, refine)
     _check(problem, points, n_paths, dt, t_max, antithetic)
     if refine > 1 and np.isfinite(t_max):
         raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
@@ -218,18 +254,21 @@ def _stored(store: Path, plan: Plan, who: dict[str, Any]) -> Labels:
     return labels
 
 
-def _with_options(chosen: Choice, control, every: int, forget: float, refine: int) -> AbstractWalk:
+def _with_options(
+    chosen: Choice, control, read_every: int, forget: float, refine: int
+) -> AbstractWalk:
     """The scheme with its options, or an error where it has none."""
-    if every not in (1, 2, 4, 8, 16, 32, 64):
-        raise ValueError(f"`every` must be a power of 2 from 1 to 64; got {every!r}.")
+    if read_every not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError(f"`read_every` must be a power of 2 from 1 to 64; got {read_every!r}.")
     if not 0 < forget <= 0.1:
         raise ValueError(f"`forget` must lie in (0, 0.1]; got {forget!r}.")
     if refine not in {1 << k for k in range(11)}:
         raise ValueError(f"`refine` must be a power of 2 from 1 to 1024; got {refine!r}.")
     if isinstance(chosen.walk, Scheme):
-        return dataclasses.replace(chosen.walk, every=every, forget=forget, refine=refine)
-    if control is not None or every > 1 or refine > 1:
-        name = "control" if control is not None else "every" if every > 1 else "refine"
+        options = {"read_every": read_every, "forget": forget, "refine": refine}
+        return dataclasses.replace(chosen.walk, **options)
+    if control is not None or read_every > 1 or refine > 1:
+        name = "control" if control is not None else "read_every" if read_every > 1 else "refine"
         raise ValueError(
             f"`{name}` is for paths that move in time steps; got scheme {chosen.name!r}. Try "
             f"`scheme='heun'`."
@@ -248,11 +287,11 @@ def _segments(plan: Plan) -> np.ndarray:
     return each * segment_starts(len(plan.points), plan.n_paths // each)
 
 
-def _batches(plan: Plan, widths: Widths, done: np.ndarray) -> list[tuple[int, int]]:
+def _batches(plan: Plan, lanes: Lanes, done: np.ndarray) -> list[tuple[int, int]]:
     """Ranges of whole segments that are not done, about as large as the device wants them."""
     starts = _segments(plan)
     ends = np.append(starts[1:], len(plan.points) * plan.n_paths)
-    size = min(widths.batch, -(-int(ends[-1]) // widths.threads))
+    size = min(lanes.batch, -(-int(ends[-1]) // lanes.threads))
     batches: list[tuple[int, int]] = []
     for start, end, ready in zip(starts.tolist(), ends.tolist(), done, strict=True):
         if ready:
@@ -266,7 +305,7 @@ def _batches(plan: Plan, widths: Widths, done: np.ndarray) -> list[tuple[int, in
 
 def _run(
     plan: Plan,
-    widths: Widths,
+    lanes: Lanes,
     batches: list[tuple[int, int]],
     work: Store,
     progress: AbstractProgress,
@@ -274,7 +313,7 @@ def _run(
     """Run the batches, reduce each to the moments of its segments, and keep those."""
     starts, each = _segments(plan), _per_payoff(plan)
     finished = len(plan.points) * plan.n_paths - sum(count for _, count in batches)
-    for ended in run_batches(plan, batches, widths):
+    for ended in run_batches(plan, batches, lanes):
         bad = ~np.isfinite(ended.payoff)
         if np.any(bad):
             number = ended.first + int(np.argmax(bad))
@@ -310,7 +349,6 @@ def _labels(plan: Plan, chosen: Choice, total: Moments, cut: np.ndarray) -> Labe
             "scheme": chosen.name,
             "reason": chosen.reason,
             "dt": plan.dt,
-            "seed": plan.seed,
             "antithetic": plan.antithetic,
         },
         skew=array(total.skew() * np.sqrt(plan.n_paths / n)),
@@ -336,24 +374,21 @@ def _with_bias(labels: Labels, coarse: Labels) -> Labels:
     return labels._replace(bias=jnp.asarray(bias, labels.value.dtype))
 
 
-def _check_outcome(plan: Plan, total: Moments, cut: np.ndarray, t_max: float, throw: bool) -> None:
-    if throw and cut.any():
-        raise ValueError(
-            f"{int(cut.sum())} of {int(total.n.sum()) * _per_payoff(plan)} paths had not ended at "
-            f"`t_max`={t_max:g}. Raise `t_max`, or pass `throw=False` and look at "
-            f"`Labels.unfinished`."
-        )
+def _heavy_points(plan: Plan, total: Moments, warn: bool) -> dict[str, float]:
+    """Points at which one path carries much of the sum: how many, and the largest such share."""
     limit = _HEAVY_NEGATIVE if _may_grow(plan) else _HEAVY
     share = total.largest / np.maximum(total.size, np.finfo(float).tiny)
     heavy = (share > limit) & (total.n >= 100)
-    if np.any(heavy):
+    count, worst = int(np.count_nonzero(heavy)), float(np.max(share))
+    if warn and count > _MANY * len(heavy):
         warnings.warn(
-            f"At {np.count_nonzero(heavy)} of {len(heavy)} points one path carries more than "
-            f"{limit:.0%} of the sum (up to {share.max():.0%}): the average is dominated by rare "
+            f"At {count} of {len(heavy)} points one path carries more than "
+            f"{limit:.0%} of the sum (up to {worst:.0%}): the average is dominated by rare "
             f"paths and its error bar is not to be trusted. Use more paths, or `control`; a "
             f"strongly negative reaction makes this worse.",
-            stacklevel=3,
+            stacklevel=4,
         )
+    return {"points": count, "largest_share": worst}
 
 
 def _may_grow(plan: Plan) -> bool:
@@ -375,7 +410,7 @@ def _check(
         raise ValueError(
             f"`points` must have shape (n, {problem.n_coords}), n >= 1; got shape {points.shape}."
         )
-    inside = np.asarray(_inside(problem.domain, points[:, problem.n_coords - problem.dim :]))
+    inside = np.asarray(_inside(problem.domain, problem.layout.space(points)))
     if not np.all(inside):
         raise ValueError(
             f"`points` must lie inside the domain; {np.count_nonzero(~inside)} of {len(points)} "
@@ -389,14 +424,8 @@ def _check(
         raise ValueError(f"`dt` must be positive and finite; got {dt!r}.")
     if not t_max > 0:
         raise ValueError(f"`t_max` must be positive; got {t_max!r}.")
-    if not (paths_end(problem) or np.isfinite(t_max)):
+    if not (problem.paths_end() or np.isfinite(t_max)):
         raise ValueError(
             "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths "
             "never end. Pass a finite `t_max` with `throw=False`."
         )
-
-
-def paths_end(problem: Problem) -> bool:
-    """Whether paths come to an end: at a wall, at the horizon, or by their discount."""
-    walls = any(isinstance(c, (Dirichlet, Robin)) for c in problem.conditions())
-    return walls or problem.timed or not problem.reaction.is_zero

@@ -48,6 +48,14 @@ class Labels(NamedTuple):
         bias = jnp.nan_to_num(self.bias)
         return jnp.sqrt(self.stderr**2 + bias**2 + self.truncation**2)
 
+    def noise(self) -> float:
+        """Root mean square of `error`."""
+        return float(np.sqrt(np.mean(np.asarray(self.error(), np.float64) ** 2)))
+
+    def size(self) -> float:
+        """Root mean square of the values: the typical size of the solution, 1 if that is zero."""
+        return float(np.sqrt(np.mean(np.asarray(self.value, np.float64) ** 2))) or 1.0
+
     def joined(self, other: "Labels") -> "Labels":
         """These labels and others of the same kind, as one set."""
         if self.n_paths != other.n_paths or self.points.shape[1] != other.points.shape[1]:

@@ -2,20 +2,20 @@
 
 import math
 import time
-import warnings
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compute import current
 from .._progress import AbstractProgress, SilentProgress
+from .._streams import Stream
 from ..problem import Problem
 from ..sampling import sample_interior
-from ..sde import Plan, default_widths, run_batches
-from ._estimate import estimate_labels, paths_end
+from ..sde import Plan, run_batches
+from ._estimate import estimate_labels
 from ._scheme import Choice, choose_scheme
 
 _POINTS = 32  # where the pilot starts its paths
@@ -88,8 +88,9 @@ def plan_labels(
     """
     _check(problem, seconds, n_points)
     chosen = choose_scheme(problem)
-    points = sample_interior(problem, _POINTS, dtype=dtype, key=jr.key(seed))
-    pilot = _Pilot(problem, chosen, points, seconds, seed, progress or SilentProgress())
+    stream = Stream(seed) / "plan"
+    points = sample_interior(problem, _POINTS, dtype=dtype, key=(stream / "points").key)
+    pilot = _Pilot(problem, chosen, points, seconds, stream, progress or SilentProgress())
     if chosen.name == "spheres":
         return _plan_spheres(pilot, n_points)
     dt = _first_step(problem, points)
@@ -127,7 +128,7 @@ def _check(problem: Problem, seconds: float, n_points: int) -> None:
         raise ValueError(f"`seconds` must be positive and finite; got {seconds!r}.")
     if n_points < 1:
         raise ValueError(f"`n_points` must be at least 1; got {n_points!r}.")
-    if not paths_end(problem):
+    if not problem.paths_end():
         raise ValueError(
             "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
             "end and there is no length to plan for. Call `estimate_labels` with a finite `t_max` "
@@ -234,10 +235,10 @@ class _Pilot:
     """Runs few paths at several step sizes, and keeps what they say."""
 
     def __init__(
-        self, problem: Problem, chosen: Choice, points, seconds: float, seed: int, progress
+        self, problem: Problem, chosen: Choice, points, seconds: float, stream: Stream, progress
     ):
         self.problem, self.chosen, self.points = problem, chosen, points
-        self.seconds, self.seed, self.progress = seconds, seed, progress
+        self.seconds, self.stream, self.progress = seconds, stream, progress
         self.levels: dict[float, _Level] = {}
         self.begin, self.compiled, self.n_runs = time.perf_counter(), 0.0, 0
         progress.start("pilot", None)
@@ -256,10 +257,11 @@ class _Pilot:
         """Whether paths end at all, and when: a few of them, cut after very many steps."""
         began, half = time.perf_counter(), _SMALL * _POINTS // 2
         most = None if self.problem.timed else _MOST_STEPS
-        plan = Plan(self.problem, self.chosen.walk, self.points, _SMALL, dt, most, self.seed)
-        widths = default_widths(2 * half)  # as `run` has, to share what is compiled
-        batches = [(0, half), (half, half)] if widths.threads == 2 else [(0, 2 * half)]
-        ended = list(run_batches(plan, batches, widths))
+        seed = (self.stream / "probe").seed
+        plan = Plan(self.problem, self.chosen.walk, self.points, _SMALL, dt, most, seed)
+        lanes = current().lanes_for(2 * half)  # as `run` has, to share what is compiled
+        batches = [(0, half), (half, half)] if lanes.threads == 2 else [(0, 2 * half)]
+        ended = list(run_batches(plan, batches, lanes))
         steps = np.concatenate([e.steps for e in ended]).astype(float)
         late = 0 if self.problem.timed else int(sum(np.count_nonzero(e.late) for e in ended))
         if late > _MOST_CUT * len(steps):
@@ -279,12 +281,11 @@ class _Pilot:
         guard = math.inf
         if self.chosen.name != "spheres" and not self.problem.timed:
             guard = 256 * _MOST_STEPS * dt
-        with warnings.catch_warnings():  # the labels themselves will warn of rare heavy paths
-            warnings.simplefilter("ignore", UserWarning)
-            labels = estimate_labels(
-                self.problem, self.points, n_paths=n_paths, dt=dt, scheme=self.chosen.name,
-                t_max=guard, seed=(self.seed + 7919 * self.n_runs) % 2**64,
-            )  # fmt: skip
+        labels = estimate_labels(
+            self.problem, self.points, n_paths=n_paths, dt=dt, scheme=self.chosen.name, t_max=guard,
+            seed=(self.stream / "runs" / self.n_runs).seed,
+            warn=False,  # the labels themselves will warn of rare heavy paths
+        )  # fmt: skip
         self.compiled += labels.provenance["seconds"]["compile"]
         self.levels.setdefault(dt, _Level()).add(labels)
         self.progress.update(self.n_runs)

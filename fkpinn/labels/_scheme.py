@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..problem import Dirichlet, Problem
+from ..problem import Problem
 from ..sde import (
     AbstractWalk,
     BridgeExit,
@@ -38,14 +38,21 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose_scheme(problem: Problem, name: str = "default", *, cut: bool = False) -> Choice:
+def choose_scheme(
+    problem: Problem, name: str | AbstractWalk = "default", *, cut: bool = False
+) -> Choice:
     """The scheme of that name; `default` looks at the problem.
 
     Args:
         problem: the boundary value problem.
-        name: a key of `SCHEMES`, or `default`.
+        name: a key of `SCHEMES`, or `default`; or a walk of one's own.
         cut: whether paths are cut at a largest time, which spheres know nothing of.
     """
+    if isinstance(name, AbstractWalk):
+        if cut and isinstance(name, Spheres):
+            raise ValueError("`Spheres` have no time, so `t_max` must be infinite.")
+        name.check(problem)
+        return Choice(_spelled(name), name, "given")
     if name != "default":
         if name not in SCHEMES:
             raise ValueError(
@@ -60,7 +67,7 @@ def choose_scheme(problem: Problem, name: str = "default", *, cut: bool = False)
         return Choice("spheres", SCHEMES["spheres"], reason)
     if problem.diffusion.function is None:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
-    if not all(isinstance(c, Dirichlet) for c in problem.conditions()):
+    if not all(problem.absorbing()):
         reason = "variable diffusion, and reflection has weak order 1: a better step gains nothing"
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
     reason = "the diffusion depends on the place: Platen's step keeps weak order 2"
@@ -72,6 +79,16 @@ def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = 0.00
     variance = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)(points)
     step = (reach * problem.domain.diameter()) ** 2 / float(jnp.max(variance))
     return step if problem.horizon is None else min(step, problem.horizon / 100)
+
+
+def _spelled(walk: AbstractWalk) -> str:
+    """A name for records: that of the table, or what the walk is made of."""
+    named = [name for name, known in SCHEMES.items() if known == walk]
+    if named:
+        return named[0]
+    if isinstance(walk, Scheme):
+        return f"{type(walk.stepper).__name__}, {type(walk.exit).__name__}"
+    return type(walk).__name__
 
 
 def _fits_spheres(problem: Problem) -> bool:

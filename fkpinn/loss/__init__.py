@@ -1,6 +1,9 @@
 """Loss terms, how they are weighed, and where their points go."""
 
-from ._adaptive import Adaptive as Adaptive
+from ._build import make_loss as make_loss
+from ._sampler import AbstractSampler as AbstractSampler
+from ._sampler import Adaptive as Adaptive
+from ._sampler import Spread as Spread
 from ._terms import AbstractTerm as AbstractTerm
 from ._terms import BoundaryTerm as BoundaryTerm
 from ._terms import LabelTerm as LabelTerm

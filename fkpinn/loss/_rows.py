@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._compute import current
 from .._types import Scalar
-
-_CACHED = 512  # rows whose derivatives through a network of usual size stay in a core's cache
 
 
 def mean_square(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
@@ -21,13 +20,13 @@ def mean_square(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
         u: a network; its arrays are what gradients are taken of.
         rows: a pytree of arrays whose leading axis counts the rows.
     """
-    n = jax.tree.leaves(rows)[0].shape[0]
-    whole = (n // _CACHED) * _CACHED
-    if jax.default_backend() != "cpu" or n <= 2 * _CACHED:
+    n, chunk = jax.tree.leaves(rows)[0].shape[0], current().row_chunk
+    if chunk is None or n <= 2 * chunk:
         return jnp.sum(jax.vmap(lambda row: at(u, row))(rows) ** 2) / n
+    in_chunks = (n // chunk) * chunk
     arrays, static = eqx.partition(u, eqx.is_inexact_array)
-    head = jax.tree.map(lambda a: a[:whole].reshape(-1, _CACHED, *a.shape[1:]), rows)
-    tail = jax.tree.map(lambda a: a[whole:], rows)
+    head = jax.tree.map(lambda a: a[:in_chunks].reshape(-1, chunk, *a.shape[1:]), rows)
+    tail = jax.tree.map(lambda a: a[in_chunks:], rows)
 
     def square(arrays, some):
         v = eqx.combine(arrays, static)
@@ -51,7 +50,7 @@ def mean_square(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
 
 def each(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Float[Array, " n"]:
     """`at(u, row)` for every row."""
-    n = jax.tree.leaves(rows)[0].shape[0]
-    if jax.default_backend() != "cpu" or n <= 2 * _CACHED:
+    n, chunk = jax.tree.leaves(rows)[0].shape[0], current().row_chunk
+    if chunk is None or n <= 2 * chunk:
         return jax.vmap(lambda row: at(u, row))(rows)
-    return jax.lax.map(lambda row: at(u, row), rows, batch_size=_CACHED)
+    return jax.lax.map(lambda row: at(u, row), rows, batch_size=chunk)

@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._streams import fold
 from .._types import Points, Scalar, ScalarField, SpaceTimePoint
 from ..labels import Labels
 from ..problem import Problem, boundary_residual, residual
-from ..sampling import BoundaryPoints, sample_boundary, sample_interior, sample_terminal
-from ._adaptive import Adaptive
+from ..sampling import BoundaryPoints, sample_boundary, sample_terminal
 from ._rows import each, mean_square
+from ._sampler import AbstractSampler, Spread
 
 
 class AbstractTerm(eqx.Module):
@@ -51,13 +52,13 @@ class ResidualTerm(AbstractTerm):
         points: where, one point a row.
         size: typical size of the solution; residuals are divided by what the terms of the
             equation come to for it. Without it they are left as they are.
-        adaptive: where fresh points go; uniform if not given.
+        sampler: where fresh points go; spread evenly if not given.
     """
 
     problem: Problem
     points: Points
     size: float | None = eqx.field(static=True, default=None)
-    adaptive: Adaptive | None = None
+    sampler: AbstractSampler = Spread()
 
     def rows(self) -> Points:
         """The points."""
@@ -69,12 +70,9 @@ class ResidualTerm(AbstractTerm):
         return found if self.size is None else found / natural_scale(self.problem, row, self.size)
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "ResidualTerm":
-        """Fresh points, uniform or where the residual is large."""
+        """Fresh points, where the sampler wants them."""
         n, dtype = times * len(self.points), self.points.dtype
-        if self.adaptive is None:
-            points = sample_interior(self.problem, n, dtype=dtype, key=key)
-        else:
-            points = self.adaptive.draw(self.problem, u, self.at, n, dtype, key=key)
+        points = self.sampler.draw(self.problem, u, self.at, n, dtype, key=key)
         return eqx.tree_at(lambda term: term.points, self, points)
 
 
@@ -130,7 +128,7 @@ class TerminalTerm(AbstractTerm):
         """Difference at the final time."""
         data = self.problem.terminal
         assert data is not None
-        return (u(row) - data(row[1:])) / self.size
+        return (u(row) - data(self.problem.space(row))) / self.size
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "TerminalTerm":
         """Fresh points at the final time."""
@@ -222,9 +220,8 @@ class Loss(eqx.Module):
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "Loss":
         """The same terms at fresh points, that many times as many."""
-        keys = jr.split(key, len(self.terms))
-        drawn = zip(self.terms.items(), keys, strict=True)
-        return Loss({name: term.redrawn(u, k, times) for (name, term), k in drawn})
+        own = lambda name: fold(key, name)
+        return Loss({name: term.redrawn(u, own(name), times) for name, term in self.terms.items()})
 
 
 def cast(tree: Any, dtype: Any) -> Any:

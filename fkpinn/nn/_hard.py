@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from .._field import AbstractField, Directions, Taylor, Weights, product, taylor, total
-from .._types import Point, Scalar, SpaceTimePoint
+from .._types import Scalar, SpaceTimePoint
 from ..domain import AbstractDomain, inverse_shares
+from ..problem import Layout
 
 
 class HardDirichlet(AbstractField):
@@ -30,7 +31,7 @@ class HardDirichlet(AbstractField):
         data: what the solution is on each Dirichlet part, by name: a number, or a function of
             one point `z` (`x`, or time followed by `x`). Parts with other conditions are left
             out.
-        timed: whether points have the time first.
+        layout: of the points; without one they are places in space.
 
     Example:
         ```python
@@ -48,7 +49,7 @@ class HardDirichlet(AbstractField):
     domain: AbstractDomain
     groups: tuple[tuple[str, ...], ...] = eqx.field(static=True)  # parts with the same data
     data: tuple[float | Callable[..., Any], ...] = eqx.field(static=True)  # of each group
-    timed: bool = eqx.field(static=True)
+    layout: Layout
 
     def __init__(
         self,
@@ -56,12 +57,14 @@ class HardDirichlet(AbstractField):
         domain: AbstractDomain,
         data: Mapping[str, Any],
         *,
-        timed: bool = False,
+        layout: Layout | None = None,
     ):
-        self.network, self.domain, self.timed = network, domain, timed
+        self.network, self.domain = network, domain
+        self.layout = layout or Layout(domain.dim)
+        n_coords = self.layout.n_coords
         groups: list[tuple[list[str], Any]] = []
         for part, given in data.items():
-            given = _checked(part, given, domain.dim + timed)
+            given = _checked(part, given, n_coords)
             same = [parts for parts, other in groups if bool(eqx.tree_equal(given, other))]
             if same:
                 same[0].append(part)
@@ -69,19 +72,19 @@ class HardDirichlet(AbstractField):
                 groups.append(([part], given))
         self.groups = tuple(tuple(parts) for parts, _ in groups)
         self.data = tuple(_constant(given) for _, given in groups)
-        point = jax.ShapeDtypeStruct((domain.dim + timed,), jnp.result_type(float))
+        point = jax.ShapeDtypeStruct((n_coords,), jnp.result_type(float))
         jax.eval_shape(lambda z: (self.factor(z), self.extension(z)), point)  # refuses now
 
     def factor(self, z: SpaceTimePoint) -> Scalar:
         """$D$, zero on the Dirichlet parts."""
-        return self.domain.factor(self._space(z), sum(self.groups, ()))
+        return self.domain.factor(self.layout.space(z), sum(self.groups, ()))
 
     def extension(self, z: SpaceTimePoint) -> Scalar:
         """$G$, equal to the data on the Dirichlet parts."""
         values = [_evaluate(given, z) for given in self.data]
         if len(values) == 1:
             return values[0]
-        x = self._space(z)
+        x = self.layout.space(z)
         factors = jnp.stack([self.domain.factor(x, group) for group in self.groups])
         weights = inverse_shares(factors) ** 2
         return jnp.sum(weights * jnp.stack(values)) / jnp.sum(weights)
@@ -104,9 +107,6 @@ class HardDirichlet(AbstractField):
     @property
     def _is_zero(self) -> bool:
         return self.data == (0.0,)
-
-    def _space(self, z: SpaceTimePoint) -> Point:
-        return z[1:] if self.timed else z
 
 
 def _constant(given: Any) -> float | Callable[..., Any]:

@@ -1,5 +1,6 @@
 """The plain network."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._field import AbstractField, Directions, Taylor, Weights
+from .._streams import fold
 from .._types import Scalar, SpaceTimePoint
 
 
@@ -57,14 +59,14 @@ class MLP(AbstractField):
         self.half_width = tuple((0.5 * np.subtract(upper, lower)).tolist())
         self.output_scale = float(output_scale)
         n_inputs = len(self.center)
-        keys = jr.split(key, len(widths) + 2)
-        self.features = _features(frequencies, n_features, n_inputs, keys[-1])
+        self.features = _features(frequencies, n_features, n_inputs, fold(key, "features"))
         sizes = (n_inputs + 2 * len(self.features), *widths, 1)
         dtype = jnp.dtype(dtype or jnp.result_type(float))
         self.weights, self.biases = [], []
-        for fan_in, fan_out, k in zip(sizes, sizes[1:], keys, strict=False):
+        for layer, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
             spread = math.sqrt(2.0 / (fan_in + fan_out))  # Glorot
-            self.weights.append(spread * jr.normal(k, (fan_out, fan_in), dtype))
+            own = fold(key, "layer", layer)
+            self.weights.append(spread * jr.normal(own, (fan_out, fan_in), dtype))
             self.biases.append(jnp.zeros(fan_out, dtype))
 
     def __call__(self, z: SpaceTimePoint) -> Scalar:

@@ -4,6 +4,7 @@ from ._boundary import AbstractCondition as AbstractCondition
 from ._boundary import Dirichlet as Dirichlet
 from ._boundary import Neumann as Neumann
 from ._boundary import Robin as Robin
+from ._boundary import matching as matching
 from ._catalogue import Entry as Entry
 from ._catalogue import catalogue as catalogue
 from ._catalogue import double_well as double_well
@@ -11,8 +12,17 @@ from ._catalogue import muller_brown as muller_brown
 from ._catalogue import muller_brown_committor as muller_brown_committor
 from ._coefficient import Coefficient as Coefficient
 from ._describe import describe as describe
+from ._dynamics import Dynamics as Dynamics
+from ._layout import Layout as Layout
 from ._manufactured import as_field as as_field
 from ._manufactured import manufactured as manufactured
+from ._measure import AbstractMeasure as AbstractMeasure
+from ._measure import At as At
+from ._measure import InBox as InBox
+from ._measure import Normal as Normal
+from ._measure import Region as Region
+from ._measure import Sampler as Sampler
+from ._measure import Uniform as Uniform
 from ._operator import boundary_residual as boundary_residual
 from ._operator import generator as generator
 from ._operator import residual as residual

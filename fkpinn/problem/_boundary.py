@@ -1,24 +1,82 @@
-"""Conditions on a boundary part."""
+"""Conditions on a boundary part: what they mean for paths, residuals and references."""
 
 import abc
-from typing import Any
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
 
 from .._types import Scalar, SpaceTimePoint
 from ._coefficient import Coefficient, bind
+from ._layout import Layout
+
+if TYPE_CHECKING:
+    from typing import ClassVar as AbstractClassVar
+else:
+    from equinox import AbstractClassVar
 
 
 class AbstractCondition(eqx.Module):
-    """What the solution must satisfy on a boundary part."""
+    """What the solution must satisfy on a boundary part, and what happens to paths there.
 
-    @abc.abstractmethod
-    def bound(self, part: str, dim: int, timed: bool) -> "AbstractCondition":
-        """The same condition, its data checked and wrapped."""
+    Paths end on a part that `absorbs` and are paid `value`; on other parts they are reflected, and
+    for every unit of local time they are paid `income` and lose the share `rate` of their discount,
+    which is zero unless the condition `discounts`. All data are fields of the class: numbers or
+    functions of one point, wrapped by `bound`.
+    """
+
+    absorbs: AbstractClassVar[bool]
+    discounts: AbstractClassVar[bool]
 
     @abc.abstractmethod
     def residual(self, value: Scalar, slope: Scalar, z: SpaceTimePoint) -> Scalar:
-        """Violation, given the value and the outward normal derivative at `z`."""
+        """Violation, given the value and the outward normal derivative at `z`.
+
+        It is affine, and the datum that `with_datum` replaces enters with a minus sign.
+        """
+
+    @abc.abstractmethod
+    def with_datum(self, datum: Any) -> "AbstractCondition":
+        """The same condition with another right-hand side, a number or a function of one point."""
+
+    @abc.abstractmethod
+    def payoff(self, z: SpaceTimePoint) -> Scalar:
+        """What a path is paid when it ends here."""
+
+    @abc.abstractmethod
+    def income(self, z: SpaceTimePoint) -> Scalar:
+        """What a reflected path is paid for a unit of local time."""
+
+    @abc.abstractmethod
+    def rate(self, z: SpaceTimePoint) -> Scalar:
+        """What the logarithm of the discount loses in a unit of local time."""
+
+    @abc.abstractmethod
+    def pays(self) -> bool:
+        """Whether reflected paths are paid at all."""
+
+    @abc.abstractmethod
+    def holds(self, data: dict[str, np.ndarray]) -> bool:
+        """Whether the condition leaves no constant free, from its data at sample points."""
+
+    def check(self, part: str, data: dict[str, np.ndarray]) -> None:
+        """Refuse data, given at sample points of the part, that make the problem ill-posed."""
+
+    def data(self) -> dict[str, Any]:
+        """The data by the names of their arguments."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def bound(self, part: str, layout: Layout) -> "AbstractCondition":
+        """The same condition, its data checked and wrapped."""
+        kind = type(self).__name__
+        wrapped = {
+            name: bind(f"boundary[{part!r}]: {kind}({name}=...)", given, ((),), layout)
+            for name, given in self.data().items()
+        }
+        return type(self)(**wrapped)
 
 
 class Dirichlet(AbstractCondition):
@@ -28,15 +86,38 @@ class Dirichlet(AbstractCondition):
         value: a number or a function of one point (`x`, or `t, x`).
     """
 
-    value: Any = 0.0
+    absorbs = True
+    discounts = False
 
-    def bound(self, part: str, dim: int, timed: bool) -> "Dirichlet":
-        """Check and wrap the data."""
-        return Dirichlet(_data(part, "Dirichlet(value=...)", self.value, dim, timed))
+    value: Any = 0.0
 
     def residual(self, value: Scalar, slope: Scalar, z: SpaceTimePoint) -> Scalar:
         """`u - value`."""
         return value - self.value(z)
+
+    def with_datum(self, datum: Any) -> "Dirichlet":
+        """With another value."""
+        return Dirichlet(datum)
+
+    def payoff(self, z: SpaceTimePoint) -> Scalar:
+        """The value."""
+        return self.value(z)
+
+    def income(self, z: SpaceTimePoint) -> Scalar:
+        """None."""
+        return _zero(z)
+
+    def rate(self, z: SpaceTimePoint) -> Scalar:
+        """None."""
+        return _zero(z)
+
+    def pays(self) -> bool:
+        """Only when paths end."""
+        return False
+
+    def holds(self, data: dict[str, np.ndarray]) -> bool:
+        """Always."""
+        return True
 
 
 class Neumann(AbstractCondition):
@@ -46,15 +127,38 @@ class Neumann(AbstractCondition):
         flux: a number or a function of one point (`x`, or `t, x`).
     """
 
-    flux: Any = 0.0
+    absorbs = False
+    discounts = False
 
-    def bound(self, part: str, dim: int, timed: bool) -> "Neumann":
-        """Check and wrap the data."""
-        return Neumann(_data(part, "Neumann(flux=...)", self.flux, dim, timed))
+    flux: Any = 0.0
 
     def residual(self, value: Scalar, slope: Scalar, z: SpaceTimePoint) -> Scalar:
         """`du/dn - flux`."""
         return slope - self.flux(z)
+
+    def with_datum(self, datum: Any) -> "Neumann":
+        """With another flux."""
+        return Neumann(datum)
+
+    def payoff(self, z: SpaceTimePoint) -> Scalar:
+        """None."""
+        return _zero(z)
+
+    def income(self, z: SpaceTimePoint) -> Scalar:
+        """The flux."""
+        return self.flux(z)
+
+    def rate(self, z: SpaceTimePoint) -> Scalar:
+        """None."""
+        return _zero(z)
+
+    def pays(self) -> bool:
+        """Unless the flux is zero."""
+        return not _is_zero(self.flux)
+
+    def holds(self, data: dict[str, np.ndarray]) -> bool:
+        """Never: any constant can be added."""
+        return False
 
 
 class Robin(AbstractCondition):
@@ -65,20 +169,66 @@ class Robin(AbstractCondition):
         flux: a number or a function of one point.
     """
 
+    absorbs = False
+    discounts = True
+
     coefficient: Any
     flux: Any = 0.0
-
-    def bound(self, part: str, dim: int, timed: bool) -> "Robin":
-        """Check and wrap the data."""
-        return Robin(
-            _data(part, "Robin(coefficient=...)", self.coefficient, dim, timed),
-            _data(part, "Robin(flux=...)", self.flux, dim, timed),
-        )
 
     def residual(self, value: Scalar, slope: Scalar, z: SpaceTimePoint) -> Scalar:
         """`du/dn + coefficient * u - flux`."""
         return slope + self.coefficient(z) * value - self.flux(z)
 
+    def with_datum(self, datum: Any) -> "Robin":
+        """With another flux."""
+        return Robin(self.coefficient, datum)
 
-def _data(part: str, label: str, given: Any, dim: int, timed: bool) -> Coefficient:
-    return bind(f"boundary[{part!r}]: {label}", given, ((),), dim, timed)
+    def payoff(self, z: SpaceTimePoint) -> Scalar:
+        """None."""
+        return _zero(z)
+
+    def income(self, z: SpaceTimePoint) -> Scalar:
+        """The flux."""
+        return self.flux(z)
+
+    def rate(self, z: SpaceTimePoint) -> Scalar:
+        """The coefficient."""
+        return self.coefficient(z)
+
+    def pays(self) -> bool:
+        """Unless the flux is zero."""
+        return not _is_zero(self.flux)
+
+    def holds(self, data: dict[str, np.ndarray]) -> bool:
+        """Where the coefficient is not zero everywhere."""
+        return bool(np.any(data["coefficient"]))
+
+    def check(self, part: str, data: dict[str, np.ndarray]) -> None:
+        """A negative coefficient feeds the solution."""
+        lowest = float(np.min(data["coefficient"]))
+        if lowest < 0:
+            raise ValueError(
+                f"`boundary[{part!r}]: Robin(coefficient=...)` must not be negative (the boundary "
+                f"would feed the solution, and the path average may be infinite); got {lowest:g}."
+            )
+
+
+def matching(
+    condition: AbstractCondition, layout: Layout, violation: Callable[..., Scalar]
+) -> AbstractCondition:
+    """The condition whose datum is a given function of a point of the problem.
+
+    Args:
+        condition: of the kind that is wanted.
+        layout: of points of the problem.
+        violation: the datum at one point.
+    """
+    return condition.with_datum(lambda *at: violation(layout.joined(*at)))
+
+
+def _zero(z: SpaceTimePoint) -> Scalar:
+    return jnp.zeros((), z.dtype)
+
+
+def _is_zero(datum: Any) -> bool:
+    return isinstance(datum, Coefficient) and datum.is_zero

@@ -122,7 +122,8 @@ def _heat2d_ms() -> Entry:
     problem = heat(
         Box([0, 0], [1, 1]), initial, horizon=horizon, conductivity=kappa, name="heat2d-ms"
     )
-    return Entry(problem, lambda z: jnp.exp(-decay * (horizon - z[0])) * initial(z[1:]))
+    exact = lambda t, x: jnp.exp(-decay * t) * initial(x)
+    return Entry(problem, as_field(exact, problem.layout))
 
 
 def _poisson_5d() -> Entry:
@@ -215,7 +216,7 @@ def _ornstein_uhlenbeck() -> Entry:
         boundary=exact,
         name="ornstein-uhlenbeck",
     )
-    return Entry(problem, as_field(exact, True))
+    return Entry(problem, as_field(exact, problem.layout))
 
 
 _BUILDERS: dict[str, Callable[[], Entry]] = {

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from ..domain import AbstractDomain
-from ._boundary import Dirichlet, Robin
 from ._spectrum import box_eigenvalue, first_eigenvalue
 
 if TYPE_CHECKING:
@@ -46,10 +47,9 @@ def check_problem(problem: Problem) -> None:
         for field, values in at.boundary[index].items():
             label = f"boundary[{part!r}]: {type(condition).__name__}({field}=...)"
             _check_finite(label, values[here], at.surface[here])
-        if not isinstance(condition, Dirichlet):
+        if not condition.absorbs:
             _check_isotropic(part, condition, at.surface_covariance[here], at.surface[here])
-        if isinstance(condition, Robin):
-            _check_robin(part, at.boundary[index]["coefficient"][here])
+        condition.check(part, {name: values[here] for name, values in at.boundary[index].items()})
     if not problem.timed:
         _check_unique(problem, at)
 
@@ -67,59 +67,67 @@ def _check_bounded(domain: AbstractDomain) -> None:
 
 
 def _sample(problem: Problem) -> _Samples:
-    """Draw points and evaluate all data there, in two compiled calls."""
+    """Draw points and evaluate all data there, in compiled calls."""
     domain, n = problem.domain, 8 * _N_SAMPLES
     rng = np.random.default_rng(0)  # plain numbers: nothing here is worth a traced key
     dtype = jnp.result_type(float)
     u = jnp.asarray(rng.random((n, domain.n_interior_coords)), dtype)
     v = jnp.asarray(rng.random((n, domain.n_boundary_coords)), dtype)
-    eps = 1e-4 * domain.diameter()
-
-    @jax.jit
-    def draw(u, v):
-        surface = jax.vmap(domain.boundary_map)(v)
-        contains = jax.vmap(domain.contains)
-        on_wall = jnp.abs(jax.vmap(domain.signed_distance)(surface.point)) < 1e-3 * eps
-        beyond = contains(surface.point + eps * surface.normal)
-        within = contains(surface.point - eps * surface.normal)
-        return jax.vmap(domain.interior_map)(u), surface, on_wall & beyond & within
-
-    interior, surface, seam = jax.tree.map(np.asarray, draw(u, v))
+    interior, surface, seam = jax.tree.map(np.asarray, _drawn(domain, u, v))
     _check_shape(domain, interior.keep, surface, seam)
     inside = interior.point[interior.keep][:_N_SAMPLES]
     kept = np.flatnonzero(surface.keep)
     on, part = surface.point[kept], surface.part[kept]
-    if problem.timed:
-        inside = np.concatenate([_times(problem, inside), inside], axis=1)
-        on = np.concatenate([_times(problem, on), on], axis=1)
-
-    @jax.jit
-    @jax.vmap
-    def evaluate_inside(z):
-        names = ("drift", "diffusion", "reaction", "source")
-        values = {name: getattr(problem, name)(z) for name in names}
-        if problem.terminal is not None:
-            values["terminal"] = problem.terminal(problem.space(z))
-        return values, problem.covariance(z)
-
-    @jax.jit
-    @jax.vmap
-    def evaluate_on(z):
-        values = [
-            {field: coefficient(z) for field, coefficient in vars(condition).items()}
-            for condition in problem.conditions()
-        ]
-        return values, problem.covariance(z)
-
-    values, covariance = jax.tree.map(np.asarray, evaluate_inside(jnp.asarray(inside, dtype)))
-    data, on_covariance = jax.tree.map(np.asarray, evaluate_on(jnp.asarray(on, dtype)))
+    inside = problem.layout.points(_times(problem, inside), inside)
+    on = problem.layout.points(_times(problem, on), on)
+    terms = (problem.dynamics, problem.reaction, problem.source, problem.terminal)
+    values, covariance = jax.tree.map(np.asarray, _inside(terms, jnp.asarray(inside, dtype)))
+    conditions = problem.dynamics, problem.conditions()
+    data, on_covariance = jax.tree.map(np.asarray, _on(conditions, jnp.asarray(on, dtype)))
     return _Samples(inside, on, part, values, data, covariance, on_covariance)
 
 
+@eqx.filter_jit
+def _drawn(domain: AbstractDomain, u: Float[Array, "n q"], v: Float[Array, "n r"]) -> Any:
+    """Points inside and on the boundary, and which of the latter lie on a wall within the set."""
+    eps = 1e-4 * domain.diameter()
+    surface = jax.vmap(domain.boundary_map)(v)
+    contains = jax.vmap(domain.contains)
+    on_wall = jnp.abs(jax.vmap(domain.signed_distance)(surface.point)) < 1e-3 * eps
+    beyond = contains(surface.point + eps * surface.normal)
+    within = contains(surface.point - eps * surface.normal)
+    return jax.vmap(domain.interior_map)(u), surface, on_wall & beyond & within
+
+
+@eqx.filter_jit
+def _inside(terms: tuple, points: Float[Array, "n z"]) -> Any:
+    dynamics, reaction, source, end = terms
+
+    def at(z):
+        values = {"drift": dynamics.drift(z), "diffusion": dynamics.diffusion(z)}
+        values |= {"reaction": reaction(z), "source": source(z)}
+        if end is not None:
+            name = "initial" if dynamics.layout.forward else "terminal"
+            values[name] = end(dynamics.layout.space(z))
+        return values, dynamics.covariance(z)
+
+    return jax.vmap(at)(points)
+
+
+@eqx.filter_jit
+def _on(terms: tuple, points: Float[Array, "n z"]) -> Any:
+    dynamics, conditions = terms
+
+    def at(z):
+        values = [{name: datum(z) for name, datum in c.data().items()} for c in conditions]
+        return values, dynamics.covariance(z)
+
+    return jax.vmap(at)(points)
+
+
 def _times(problem: Problem, points: np.ndarray) -> np.ndarray:
-    return np.linspace(0.0, problem.horizon or 0.0, len(points), endpoint=False)[:, None].astype(
-        points.dtype
-    )
+    """Times spread over the interval in which data are used, one a point."""
+    return np.linspace(0.0, problem.horizon or 0.0, len(points), endpoint=False)
 
 
 def _check_shape(domain: AbstractDomain, keep: np.ndarray, surface, seam: np.ndarray) -> None:
@@ -181,20 +189,10 @@ def _check_isotropic(part: str, condition, a: np.ndarray, points: np.ndarray) ->
         )
 
 
-def _check_robin(part: str, coefficient: np.ndarray) -> None:
-    lowest = float(np.min(coefficient))
-    if lowest < 0:
-        raise ValueError(
-            f"`boundary[{part!r}]: Robin(coefficient=...)` must not be negative (the boundary "
-            f"would feed the solution, and the path average may be infinite); got {lowest:g}."
-        )
-
-
 def _check_unique(problem: Problem, at: _Samples) -> None:
     reaction = at.interior["reaction"]
     held = any(
-        isinstance(condition, Dirichlet)
-        or (isinstance(condition, Robin) and np.any(at.boundary[i]["coefficient"][at.part == i]))
+        condition.holds({name: values[at.part == i] for name, values in at.boundary[i].items()})
         for i, condition in enumerate(problem.conditions())
     )
     if not held and not np.any(reaction != 0):

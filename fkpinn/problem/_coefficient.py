@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from .._types import SpaceTimePoint
 from ..domain import frozen
+from ._layout import Layout
 
 
 class Coefficient(eqx.Module):
@@ -24,14 +25,14 @@ class Coefficient(eqx.Module):
 
     function: Callable[..., Any] | None
     constant: Any = eqx.field(static=True)
-    timed: bool = eqx.field(static=True)
+    layout: Layout
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, z: SpaceTimePoint) -> Float[Array, "..."]:
         """Value at one point."""
         if self.function is None:
             return jnp.asarray(np.asarray(self.constant), z.dtype)
-        value = self.function(z[0], z[1:]) if self.timed else self.function(z)
+        value = self.function(*self.layout.arguments(z))
         return jnp.reshape(jnp.asarray(value, z.dtype), self.shape)
 
     @property
@@ -41,7 +42,7 @@ class Coefficient(eqx.Module):
 
 
 def bind(
-    argument: str, given: Any, shapes: tuple[tuple[int | None, ...], ...], dim: int, timed: bool
+    argument: str, given: Any, shapes: tuple[tuple[int | None, ...], ...], layout: Layout
 ) -> Coefficient:
     """Check what the user gave and wrap it.
 
@@ -49,17 +50,16 @@ def bind(
         argument: name of the argument, for messages.
         given: a number, an array, or a function of one point.
         shapes: shapes allowed, the preferred first; None stands for any size.
-        dim: dimension of space.
-        timed: whether functions take `t, x` instead of `x`.
+        layout: of the points; it says what functions are called with.
     """
     wanted = " or ".join(_spell(shape) for shape in shapes)
     if isinstance(given, Coefficient):
         return given
     if not callable(given):
-        return _bind_constant(argument, given, shapes, wanted)
-    signature = "`t, x`" if timed else "`x`"
-    point = jax.ShapeDtypeStruct((dim,), jnp.result_type(float))
-    arguments = (jax.ShapeDtypeStruct((), point.dtype), point) if timed else (point,)
+        return _bind_constant(argument, given, shapes, wanted, layout)
+    signature = "`t, x`" if layout.timed else "`x`"
+    point = jax.ShapeDtypeStruct((layout.n_coords,), jnp.result_type(float))
+    arguments = jax.eval_shape(layout.arguments, point)
     if not _accepts(given, len(arguments)):
         raise TypeError(
             f"`{argument}` must be a function of one point, called with {signature}; got "
@@ -83,13 +83,13 @@ def bind(
     if shape is None:
         raise ValueError(
             f"`{argument}` must return shape {wanted} at one point; got shape "
-            f"{tuple(result.shape)}. It is called with one point of shape ({dim},), not with a "
-            f"batch."
+            f"{tuple(result.shape)}. It is called with one point of shape ({layout.dim},), not "
+            f"with a batch."
         )
-    return Coefficient(given, None, timed, shape)
+    return Coefficient(given, None, layout, shape)
 
 
-def _bind_constant(argument: str, given: Any, shapes, wanted: str) -> Coefficient:
+def _bind_constant(argument: str, given: Any, shapes, wanted: str, layout: Layout) -> Coefficient:
     try:
         array = np.asarray(given)
         if not (np.issubdtype(array.dtype, np.floating) or np.issubdtype(array.dtype, np.integer)):
@@ -107,7 +107,7 @@ def _bind_constant(argument: str, given: Any, shapes, wanted: str) -> Coefficien
     shape = _match(array.shape, shapes)
     if shape is None:
         raise ValueError(f"`{argument}` must have shape {wanted}; got shape {array.shape}.")
-    return Coefficient(None, frozen(array.reshape(shape)), False, shape)
+    return Coefficient(None, frozen(array.reshape(shape)), layout, shape)
 
 
 def _match(shape: tuple[int, ...], allowed) -> tuple[int, ...] | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ._boundary import AbstractCondition, Neumann, Robin
+from ._boundary import AbstractCondition
 from ._coefficient import Coefficient
 from ._problem import Problem
 
@@ -20,6 +20,8 @@ def describe(problem: Problem) -> dict[str, Any]:
         "name": problem.name,
         "dim": problem.dim,
         "horizon": problem.horizon,
+        "forward": problem.layout.forward,
+        "measure": problem.measure.describe(),
         "drift": _coefficient(problem.drift),
         "diffusion": _coefficient(problem.diffusion),
         "reaction": _coefficient(problem.reaction),
@@ -41,13 +43,8 @@ def _coefficient(given: Coefficient) -> dict[str, Any]:
 
 
 def _condition(condition: AbstractCondition) -> dict[str, Any]:
-    if isinstance(condition, Robin):
-        data = {"coefficient": condition.coefficient, "flux": condition.flux}
-    elif isinstance(condition, Neumann):
-        data = {"flux": condition.flux}
-    else:
-        data = {"value": getattr(condition, "value", None)}
-    known = {k: _coefficient(v) for k, v in data.items() if isinstance(v, Coefficient)}
+    data = condition.data().items()
+    known = {k: _coefficient(v) for k, v in data if isinstance(v, Coefficient)}
     return {"kind": type(condition).__name__, **known}
 
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from .._types import ScalarField
 from ..domain import AbstractDomain
-from ._boundary import AbstractCondition, Dirichlet, Neumann, Robin
-from ._coefficient import Coefficient
+from ._boundary import AbstractCondition, Dirichlet, matching
+from ._layout import Layout
 from ._operator import generator
 from ._problem import Problem
 
@@ -21,7 +21,7 @@ def manufactured(
     drift: Any = 0.0,
     diffusion: Any = 1.0,
     reaction: Any = 0.0,
-    boundary: Mapping[str, type[AbstractCondition] | tuple[type[Robin], Any]] | None = None,
+    boundary: Mapping[str, Any] | None = None,
     horizon: float | None = None,
     name: str = "manufactured",
 ) -> Problem:
@@ -33,8 +33,8 @@ def manufactured(
         drift: as in `Problem`.
         diffusion: as in `Problem`.
         reaction: as in `Problem`.
-        boundary: kind of condition by part: `Dirichlet`, `Neumann`, or `(Robin, coefficient)`;
-            Dirichlet where nothing is said.
+        boundary: kind of condition by part: `Dirichlet`, `Neumann`, or `(Robin, coefficient)`; or
+            a condition whose right-hand side is replaced. Dirichlet where nothing is said.
         horizon: final time of a parabolic problem.
         name: a name for reports.
 
@@ -51,48 +51,41 @@ def manufactured(
         ```
     """
     timed = horizon is not None
-    u = as_field(exact, timed)
     given = {"drift": drift, "diffusion": diffusion, "reaction": reaction, "horizon": horizon}
     terminal = (lambda x: exact(horizon, x)) if timed else None
     bare = Problem(domain, **given, boundary=0.0, terminal=terminal, check=False)
+    layout, u = bare.layout, as_field(exact, bare.layout)
 
-    def source_at(z):
+    def source(*at):
+        z = layout.joined(*at)
         return bare.reaction(z) * u(z) - generator(bare, u, z)
 
-    def slope_at(z):
-        return jnp.dot(bare.space(jax.grad(u)(z)), domain.normal(bare.space(z)))
+    def slope(z):
+        return jnp.dot(layout.space(jax.grad(u)(z)), domain.normal(layout.space(z)))
 
-    conditions, kinds = {}, dict(boundary or {})
+    kinds = dict(boundary or {})
     if unknown := [part for part in kinds if part not in domain.parts]:
         raise ValueError(f"`boundary` names {unknown}; the domain's parts are {domain.parts}.")
+    conditions = {}
     for part in domain.parts:
-        kind: Any = kinds.get(part, Dirichlet)
-        if kind is Dirichlet:
-            conditions[part] = Dirichlet(exact)
-        elif kind is Neumann:
-            conditions[part] = Neumann(_spread(slope_at, timed))
+        homogeneous = _homogeneous(kinds.get(part, Dirichlet)).bound(part, layout)
+        if homogeneous.absorbs:
+            conditions[part] = homogeneous.with_datum(exact)
         else:
-            conditions[part] = _robin(kind[1], u, slope_at, part, bare)
-    source = _spread(source_at, timed)
+            lack = lambda z, c=homogeneous: c.residual(u(z), slope(z), z)
+            conditions[part] = matching(homogeneous, layout, lack)
     return Problem(
         domain, **given, source=source, boundary=conditions, terminal=terminal, name=name
     )
 
 
-def as_field(exact: Callable[..., Any], timed: bool) -> ScalarField:
+def _homogeneous(kind: Any) -> AbstractCondition:
+    """A condition of that kind whose right-hand side is zero."""
+    if isinstance(kind, AbstractCondition):
+        return kind.with_datum(0.0)
+    return kind[0](*kind[1:]) if isinstance(kind, tuple) else kind()
+
+
+def as_field(exact: Callable[..., Any], layout: Layout) -> ScalarField:
     """A function of `x` (or `t, x`) as a function of one point of the problem."""
-    return (lambda z: exact(z[0], z[1:])) if timed else exact
-
-
-def _spread(field: ScalarField, timed: bool) -> Callable[..., Any]:
-    """The reverse: a function of one point of the problem as a function of `x` (or `t, x`)."""
-    if not timed:
-        return field
-    return lambda t, x: field(jnp.concatenate([jnp.reshape(t, (1,)), x]))
-
-
-def _robin(coefficient: Any, u, slope_at, part: str, bare: Problem) -> Robin:
-    alpha = Robin(coefficient).bound(part, bare.dim, bare.timed).coefficient
-    assert isinstance(alpha, Coefficient)
-    flux = _spread(lambda z: slope_at(z) + alpha(z) * u(z), bare.timed)
-    return Robin(coefficient, flux)
+    return lambda z: exact(*layout.arguments(z))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -13,6 +12,9 @@ from ..domain import AbstractDomain
 from ._boundary import AbstractCondition, Dirichlet
 from ._checks import check_problem
 from ._coefficient import Coefficient, bind
+from ._dynamics import Dynamics
+from ._layout import Layout
+from ._measure import AbstractMeasure, Region, Uniform
 
 
 class Problem(eqx.Module):
@@ -20,9 +22,10 @@ class Problem(eqx.Module):
 
     Elliptic:
     $\tfrac12 \mathrm{tr}(\sigma\sigma^\top D^2 u) + b\cdot\nabla u - V u + f = 0$ in $D$.
-    Parabolic (when `horizon` is given): the same plus $\partial_t u$, with
-    $u(T, \cdot)$ given by `terminal`. Coefficients are numbers, arrays, or functions of
-    **one** point: of `x` for elliptic problems, of `t, x` for parabolic ones.
+    Parabolic (when `horizon` is given): the same plus $\partial_t u$, with $u(T, \cdot)$ given by
+    `terminal`; or, with $u(0, \cdot)$ given by `initial`, the same minus $\partial_t u$.
+    Coefficients are numbers, arrays, or functions of **one** point: of `x` for elliptic problems,
+    of `t, x` for parabolic ones.
 
     Equations: [eq:elliptic-dirichlet-appendix](../theory/equations.md),
     [eq:parabolic-diffusion-appendix](../theory/equations.md).
@@ -37,6 +40,10 @@ class Problem(eqx.Module):
             function for the whole boundary (a number or function means `Dirichlet`).
         horizon: final time $T$ of a parabolic problem.
         terminal: $u(T, x)$, a number or a function of `x`.
+        initial: $u(0, x)$ instead, of an equation that runs forward in time.
+        measure: where the answer is wanted: labels, errors and certificates are drawn from and
+            averaged over this law of points. `Uniform()` by default; see also `Normal`, `InBox`,
+            `At` and `Sampler`.
         name: a name for reports.
         check: evaluate the data at sample points and refuse what cannot be right.
 
@@ -55,13 +62,13 @@ class Problem(eqx.Module):
     """
 
     domain: AbstractDomain
-    drift: Coefficient
-    diffusion: Coefficient
+    layout: Layout
+    dynamics: Dynamics
     reaction: Coefficient
     source: Coefficient
     boundary: dict[str, AbstractCondition]
-    horizon: float | None = eqx.field(static=True)
     terminal: Coefficient | None
+    measure: AbstractMeasure
     name: str = eqx.field(static=True)
 
     def __init__(
@@ -75,6 +82,8 @@ class Problem(eqx.Module):
         boundary: Any = 0.0,
         horizon: float | None = None,
         terminal: Any = None,
+        initial: Any = None,
+        measure: AbstractMeasure | None = None,
         name: str = "problem",
         check: bool = True,
     ):
@@ -82,22 +91,35 @@ class Problem(eqx.Module):
             raise TypeError(
                 f"`domain` must be a domain such as `Box` or `Ball`; got {type(domain).__name__}."
             )
-        if (horizon is None) != (terminal is None):
+        if terminal is not None and initial is not None:
             raise ValueError(
-                "`horizon` and `terminal` go together: give both for a parabolic problem, "
-                f"neither for an elliptic one; got horizon={horizon!r}, terminal={terminal!r}."
+                "`terminal` and `initial` exclude each other: data are given at the end of time or "
+                "at its beginning; got both."
+            )
+        if (horizon is None) != (terminal is None and initial is None):
+            raise ValueError(
+                "`horizon` and `terminal` (or `initial`) go together: give both for a parabolic "
+                f"problem, neither for an elliptic one; got horizon={horizon!r}, "
+                f"terminal={terminal!r}, initial={initial!r}."
             )
         if horizon is not None and not (np.isfinite(horizon) and horizon > 0):
             raise ValueError(f"`horizon` must be a positive finite time; got {horizon!r}.")
-        d, timed = domain.dim, horizon is not None
-        self.domain, self.name = domain, name
-        self.horizon = None if horizon is None else float(horizon)
-        self.drift = bind("drift", drift, ((d,),), d, timed)
-        self.diffusion = bind("diffusion", diffusion, ((), (d,), (d, None)), d, timed)
-        self.reaction = bind("reaction", reaction, ((),), d, timed)
-        self.source = bind("source", source, ((),), d, timed)
-        self.terminal = None if terminal is None else bind("terminal", terminal, ((),), d, False)
-        self.boundary = _conditions(domain, boundary, timed)
+        d, forward = domain.dim, initial is not None
+        layout = Layout(d, None if horizon is None else float(horizon), forward)
+        self.domain, self.layout, self.name = domain, layout, name
+        self.dynamics = Dynamics(
+            bind("drift", drift, ((d,),), layout),
+            bind("diffusion", diffusion, ((), (d,), (d, None)), layout),
+            layout,
+        )
+        self.reaction = bind("reaction", reaction, ((),), layout)
+        self.source = bind("source", source, ((),), layout)
+        self.terminal = None
+        if horizon is not None:
+            argument, given = ("initial", initial) if forward else ("terminal", terminal)
+            self.terminal = bind(argument, given, ((),), Layout(d))
+        self.boundary = _conditions(domain, boundary, layout)
+        self.measure = _checked(measure, Region(domain, layout))
         if check:
             check_problem(self)
 
@@ -107,54 +129,77 @@ class Problem(eqx.Module):
         return self.domain.dim
 
     @property
+    def horizon(self) -> float | None:
+        """Length of the time interval of a parabolic problem."""
+        return self.layout.horizon
+
+    @property
     def timed(self) -> bool:
         """Whether the problem is parabolic."""
-        return self.horizon is not None
+        return self.layout.timed
 
     @property
     def n_coords(self) -> int:
         """Length of a point of the problem: `d`, or `1 + d` with time first."""
-        return self.dim + self.timed
+        return self.layout.n_coords
 
     @property
-    def noise_dim(self) -> int:
-        """Number of driving Brownian motions."""
-        shape = self.diffusion.shape
-        return shape[1] if len(shape) == 2 else self.dim
+    def region(self) -> Region:
+        """Where points of the problem are."""
+        return Region(self.domain, self.layout)
+
+    @property
+    def drift(self) -> Coefficient:
+        """$b$."""
+        return self.dynamics.drift
+
+    @property
+    def diffusion(self) -> Coefficient:
+        r"""$\sigma$, as it was declared."""
+        return self.dynamics.diffusion
 
     def space(self, z: SpaceTimePoint) -> Point:
         """The part of the point that lies in the domain."""
-        return z[1:] if self.timed else z
+        return self.layout.space(z)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value of each coordinate of a point of the problem."""
-        lower, upper = self.domain.bounding_box()
-        if self.horizon is None:
-            return lower, upper
-        return np.append(0.0, lower), np.append(self.horizon, upper)
+        return self.layout.bounds(*self.domain.bounding_box())
 
     def sigma(self, z: SpaceTimePoint) -> Matrix:
         """Diffusion as a `d` by `m` matrix, however it was declared."""
-        return as_matrix(self.diffusion(z), self.dim)
+        return self.dynamics.sigma(z)
 
     def covariance(self, z: SpaceTimePoint) -> Float[Array, "d d"]:
         r"""$a = \sigma\sigma^\top$."""
-        sigma = self.sigma(z)
-        return sigma @ sigma.T
+        return self.dynamics.covariance(z)
 
     def conditions(self) -> tuple[AbstractCondition, ...]:
         """Boundary conditions in the order of `domain.parts`."""
         return tuple(self.boundary[part] for part in self.domain.parts)
 
+    def absorbing(self) -> tuple[bool, ...]:
+        """For each boundary part, whether paths end there."""
+        return tuple(condition.absorbs for condition in self.conditions())
 
-def as_matrix(sigma: Float[Array, "..."], dim: int) -> Matrix:
-    """A scalar or diagonal diffusion as a matrix."""
-    if sigma.ndim == 2:
-        return sigma
-    return jnp.diag(jnp.broadcast_to(sigma, (dim,)))
+    def paths_end(self) -> bool:
+        """Whether paths come to an end: at a wall, at the horizon, or by their discount."""
+        walls = any(c.absorbs or c.discounts for c in self.conditions())
+        return walls or self.timed or not self.reaction.is_zero
 
 
-def _conditions(domain: AbstractDomain, given: Any, timed: bool) -> dict[str, AbstractCondition]:
+def _checked(measure: Any, region: Region) -> AbstractMeasure:
+    if measure is None:
+        return Uniform()
+    if not isinstance(measure, AbstractMeasure):
+        raise TypeError(
+            f"`measure` must be a law of points such as `Uniform()`, `Normal(mean, std)`, "
+            f"`InBox(lower, upper)`, `At(points)` or `Sampler(function)`; got {measure!r}."
+        )
+    return measure.checked(region)
+
+
+def _conditions(domain: AbstractDomain, given: Any, layout: Layout) -> dict[str, AbstractCondition]:
     if not isinstance(given, Mapping):
         one = given if isinstance(given, AbstractCondition) else Dirichlet(given)
         given = dict.fromkeys(domain.parts, one)
@@ -176,5 +221,5 @@ def _conditions(domain: AbstractDomain, given: Any, timed: bool) -> dict[str, Ab
         condition = given[part]
         if not isinstance(condition, AbstractCondition):
             condition = Dirichlet(condition)
-        conditions[part] = condition.bound(part, domain.dim, timed)
+        conditions[part] = condition.bound(part, layout)
     return conditions

@@ -1,6 +1,6 @@
 """Well-known equations by name; each is a `Problem` with its coefficients filled in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..domain import AbstractDomain
-from ._boundary import AbstractCondition, Dirichlet, Neumann, Robin
+from ._boundary import AbstractCondition, Dirichlet, Neumann
 from ._problem import Problem
 
 
@@ -125,8 +125,7 @@ def heat(
 ) -> Problem:
     r"""$\partial_t u = \sum_i \kappa_i\,\partial_i^2 u + f$ from given initial values.
 
-    Data are functions of ordinary time; the problem that is built runs backwards, as all
-    parabolic problems here do: its solution at time `s` is the temperature at `horizon - s`.
+    Time runs forward: the solution at `t, x` is the temperature at time `t`.
 
     Args:
         domain: where.
@@ -146,10 +145,10 @@ def heat(
     return Problem(
         domain,
         diffusion=np.sqrt(2.0 * kappa),
-        source=_reverse(source, horizon),
-        boundary=_reverse_boundary(boundary, horizon),
+        source=source,
+        boundary=boundary,
         horizon=horizon,
-        terminal=initial,
+        initial=initial,
         name=name,
     )
 
@@ -212,19 +211,3 @@ def _noise(beta: float) -> float:
     if not (np.isfinite(beta) and beta > 0):
         raise ValueError(f"`beta` must be positive and finite; got {beta!r}.")
     return float((2.0 / beta) ** 0.5)
-
-
-def _reverse(data: Any, horizon: float) -> Any:
-    return (lambda s, x: data(horizon - s, x)) if callable(data) else data
-
-
-def _reverse_boundary(boundary: Any, horizon: float) -> Any:
-    if isinstance(boundary, Mapping):
-        return {part: _reverse_boundary(c, horizon) for part, c in boundary.items()}
-    if isinstance(boundary, Dirichlet):
-        return Dirichlet(_reverse(boundary.value, horizon))
-    if isinstance(boundary, Neumann):
-        return Neumann(_reverse(boundary.flux, horizon))
-    if isinstance(boundary, Robin):
-        return Robin(_reverse(boundary.coefficient, horizon), _reverse(boundary.flux, horizon))
-    return _reverse(boundary, horizon)

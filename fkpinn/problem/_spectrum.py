@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._boundary import Dirichlet, Robin
-
 if TYPE_CHECKING:
     from ._problem import Problem
 
@@ -36,9 +34,8 @@ def first_eigenvalue(problem: Problem) -> float:
 
 def box_eigenvalue(problem: Problem, lowest: float) -> float | None:
     """Lower bound from the bounding box, where one is known: constant isotropic diffusion."""
-    simple = problem.diffusion.function is None and problem.diffusion.shape == ()
-    absorbed = all(isinstance(c, Dirichlet) for c in problem.boundary.values())
-    if not (simple and absorbed and problem.drift.is_zero):
+    simple = problem.dynamics.is_isotropic_constant
+    if not (simple and all(problem.absorbing()) and problem.drift.is_zero):
         return None
     lower, upper = problem.domain.bounding_box()
     half_variance = 0.5 * float(np.asarray(problem.diffusion.constant)) ** 2
@@ -107,11 +104,8 @@ def _outside_value(problem: Problem, points, h: float) -> np.ndarray:
     part = np.asarray(jax.jit(jax.vmap(problem.domain.part_at))(points))
     value = -np.ones(len(points))  # absorbed: zero on the boundary between the two
     for i, condition in enumerate(problem.conditions()):
-        if isinstance(condition, Dirichlet):
-            continue
-        at = part == i
-        alpha = 0.0
-        if isinstance(condition, Robin):
-            alpha = np.asarray(jax.vmap(condition.coefficient)(points[at]))
-        value[at] = (1.0 - 0.5 * alpha * h) / (1.0 + 0.5 * alpha * h)
+        if not condition.absorbs:
+            at = part == i
+            alpha = np.asarray(jax.vmap(condition.rate)(points[at]))
+            value[at] = (1.0 - 0.5 * alpha * h) / (1.0 + 0.5 * alpha * h)
     return value

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..problem import Dirichlet, Neumann, Problem, Robin
+from ..problem import Problem
 from ._base import Batched
 from ._cells import Mesh, edges_of, find_edges
 from ._p2 import space_of
@@ -40,8 +40,8 @@ class Coefficients:
         self.inside = Batched(self._inside)
         self.source = Batched(problem.source)
         self.conditions = {
-            part: Batched(condition.value)
-            if isinstance(condition, Dirichlet)
+            part: Batched(condition.payoff)
+            if condition.absorbs
             else Batched(lambda z, condition=condition: self._reflecting(condition, z))
             for part, condition in problem.boundary.items()
         }
@@ -52,19 +52,14 @@ class Coefficients:
         half = lambda z: 0.5 * problem.covariance(z)
         advection = -problem.drift(z)
         if problem.diffusion.function is not None:
-            by_coordinate = jax.jacfwd(half)(z)[:, :, int(problem.timed) :]
+            by_coordinate = problem.layout.space(jax.jacfwd(half)(z))
             advection = advection + jnp.einsum("iji->j", by_coordinate)
         return half(z), advection, problem.reaction(z)
 
     def _reflecting(self, condition, z):
         """½ s² α and ½ s² h."""
         half_variance = 0.5 * jnp.trace(self.problem.covariance(z)) / self.problem.dim
-        if isinstance(condition, Robin):
-            alpha = condition.coefficient(z)
-        else:
-            assert isinstance(condition, Neumann)
-            alpha = jnp.zeros_like(half_variance)
-        return half_variance * alpha, half_variance * condition.flux(z)
+        return half_variance * condition.rate(z), half_variance * condition.income(z)
 
 
 class Assembly:
@@ -93,7 +88,7 @@ class Assembly:
         self._held: dict[str, np.ndarray] = {}
         for number, part in enumerate(mesh.parts):
             facets = _facet_nodes(mesh, mesh.facets[mesh.facet_parts == number])
-            if isinstance(self.problem.boundary[part], Dirichlet):
+            if self.problem.boundary[part].absorbs:
                 self._held[part] = self._dof_of[np.unique(facets)]
             else:
                 self._walls[part] = Wall(self.space.nodes, facets)
@@ -114,9 +109,9 @@ class Assembly:
         from scipy.sparse import coo_matrix
 
         skfem = import_skfem()
-        a, c, reaction = self.coefficients.inside(_points(self.basis, time))
+        a, c, reaction = self.coefficients.inside(self._points(time))
         walls = {
-            part: self.coefficients.conditions[part](_with_time(wall.rows(), time))[0]
+            part: self.coefficients.conditions[part](self._at(wall.rows(), time))[0]
             for part, wall in self._walls.items()
         }
         data = [a, c, reaction, *walls.values()]
@@ -149,10 +144,10 @@ class Assembly:
         """Right-hand side."""
         skfem = import_skfem()
         form = skfem.LinearForm(lambda v, w: w["f"] * v)
-        f = self.coefficients.source(_points(self.basis, time))
+        f = self.coefficients.source(self._points(time))
         load = form.assemble(self.basis, f=_grid(f, self.basis))
         for part, wall in self._walls.items():
-            flux = self.coefficients.conditions[part](_with_time(wall.rows(), time))[1]
+            flux = self.coefficients.conditions[part](self._at(wall.rows(), time))[1]
             load = load + wall.load(flux, len(load))[self.node_of]
         return load
 
@@ -161,7 +156,7 @@ class Assembly:
         values = np.zeros(self.basis.N)
         for part, dofs in self._held.items():
             x = self.space.nodes[self.node_of[dofs]]
-            values[dofs] = self.coefficients.conditions[part](_with_time(x, time))
+            values[dofs] = self.coefficients.conditions[part](self._at(x, time))
         return values
 
     def at_nodes(self, unknowns: np.ndarray) -> np.ndarray:
@@ -172,6 +167,14 @@ class Assembly:
         """The point each unknown belongs to."""
         return self.space.nodes[self.node_of]
 
+    def _points(self, time: float | None) -> np.ndarray:
+        """Quadrature points, one a row."""
+        x = np.asarray(self.basis.global_coordinates())
+        return self._at(x.reshape(len(x), -1).T, time)
+
+    def _at(self, x: np.ndarray, time: float | None) -> np.ndarray:
+        return self.problem.layout.points(time, x)
+
 
 def _facet_nodes(mesh: Mesh, facets: np.ndarray) -> np.ndarray:
     """Nodes of boundary facets: start, end and middle of an edge; the point itself in 1-D."""
@@ -179,16 +182,6 @@ def _facet_nodes(mesh: Mesh, facets: np.ndarray) -> np.ndarray:
         return facets
     middles = len(mesh.vertices) + find_edges(edges_of(mesh.cells)[0], facets)
     return np.concatenate([facets, middles[:, None]], axis=1)
-
-
-def _points(basis: Any, time: float | None) -> np.ndarray:
-    """Quadrature points, one a row."""
-    x = np.asarray(basis.global_coordinates())
-    return _with_time(x.reshape(len(x), -1).T, time)
-
-
-def _with_time(x: np.ndarray, time: float | None) -> np.ndarray:
-    return x if time is None else np.concatenate([np.full((len(x), 1), time), x], axis=1)
 
 
 def _grid(values: np.ndarray, basis: Any) -> np.ndarray:

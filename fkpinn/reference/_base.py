@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._compute import precision
 from ..domain import AbstractDomain
 
 _BATCHES = (64, 1024, 16384)  # points a call: few sizes, so that little is compiled
@@ -69,10 +70,10 @@ def refuse_outside(points: np.ndarray, outside: np.ndarray) -> None:
         )
 
 
-def check_times(points: np.ndarray, horizon: float) -> None:
-    """Raise if a time, the first column, is not in `[0, horizon]`."""
+def check_times(points: np.ndarray, times: np.ndarray, horizon: float) -> None:
+    """Raise if a time of the points, their first column, is not in `[0, horizon]`."""
     slack = _SLACK * horizon
-    outside = (points[:, 0] < -slack) | (points[:, 0] > horizon + slack)
+    outside = (times < -slack) | (times > horizon + slack)
     if np.any(outside):
         first = points[int(np.argmax(outside))].tolist()
         raise ValueError(
@@ -112,7 +113,7 @@ class Batched:
     def __call__(self, points: np.ndarray) -> Any:
         """Values at every row, as numpy arrays."""
         step = _BATCHES[-1]
-        with jax.enable_x64(True):  # here only: the caller's precision stays as it is
+        with precision("float64"):  # here only: the caller's precision stays as it is
             chunks = [
                 self._chunk(points[i : i + step]) for i in range(0, max(len(points), 1), step)
             ]

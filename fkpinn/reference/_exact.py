@@ -31,9 +31,9 @@ class ExactReference(AbstractReference):
     def values_and_gradients(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         """By automatic differentiation."""
         z = as_points(points, self.problem.n_coords)
-        timed = self.problem.timed
-        if self.problem.horizon is not None:
-            check_times(z, self.problem.horizon)
-        check_inside(z[:, 1:] if timed else z, self.problem.domain)
+        layout = self.problem.layout
+        if layout.horizon is not None:
+            check_times(z, layout.time(z), layout.horizon)
+        check_inside(layout.space(z), self.problem.domain)
         value, slope = self._both(z)
-        return value, slope[:, 1:] if timed else slope
+        return value, layout.space(slope)

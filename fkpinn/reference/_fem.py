@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import Dirichlet, Problem
+from ..problem import Problem
 from ._adapt import adapted
 from ._assemble import Assembly, Coefficients, import_skfem
 from ._cells import Mesh, refine
@@ -63,7 +63,7 @@ def fem_reference(
         raise ValueError(f"`h` must be a positive length; got {h!r}.")
     n_steps = _steps(problem, n_steps)
     skfem = import_skfem()
-    held = {part for part, c in problem.boundary.items() if isinstance(c, Dirichlet)}
+    held = {part for part, c in problem.boundary.items() if c.absorbs}
     coefficients = Coefficients(problem)
     mesh = _adapted_mesh(coefficients, 4.0 * h, frozenset(held))
     levels: list[tuple[P2Space, np.ndarray]] = []

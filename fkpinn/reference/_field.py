@@ -10,6 +10,7 @@ import numpy as np
 
 from .._files import Damaged, blame, read_arrays
 from .._records import write_bytes
+from ..problem import Layout
 from ._base import AbstractReference, as_points, check_times, refuse_outside
 from ._cells import edges_of
 from ._p2 import P2Space, build_space
@@ -50,22 +51,23 @@ class FEMReference(AbstractReference):
 
     def values_and_gradients(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         """Of the quadratic field; points outside the mesh are refused."""
-        timed = self.times is not None
-        z = as_points(points, self.space.dim + timed)
-        which, weights = self._snapshots(z)
-        x = z[:, 1:] if timed else z
-        value, slope, outside = self.space.evaluate(x, self.fields, which, weights)
+        horizon = None if self.times is None else float(self.times[-1])
+        layout = Layout(self.space.dim, horizon)
+        z = as_points(points, layout.n_coords)
+        which, weights = self._snapshots(layout, z)
+        value, slope, outside = self.space.evaluate(layout.space(z), self.fields, which, weights)
         refuse_outside(z, outside)
         return value, slope
 
-    def _snapshots(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _snapshots(self, layout: Layout, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the four nearest snapshots and their weights at each point."""
         if self.times is None:
             return np.zeros((len(z), 1), int), np.ones((len(z), 1))
-        check_times(z, float(self.times[-1]))
+        times = layout.time(z)
+        check_times(z, times, float(self.times[-1]))
         step = self.times[1]
-        first = np.clip(np.floor(z[:, 0] / step).astype(int) - 1, 0, len(self.times) - 4)
-        s = z[:, 0] / step - first
+        first = np.clip(np.floor(times / step).astype(int) - 1, 0, len(self.times) - 4)
+        s = times / step - first
         weights = np.ones((len(z), 4))
         for i in range(4):
             for j in range(4):

@@ -18,15 +18,16 @@ def fingerprint(problem: Problem) -> np.ndarray:
         if problem.terminal is not None:
             numbers.append(problem.terminal(x))
         for condition in problem.conditions():
-            numbers += [field(z) for field in vars(condition).values()]
+            numbers += [datum(z) for datum in condition.data().values()]
         return numbers
 
     lower, upper = problem.domain.bounding_box()
     u = scattered(_N_POINTS, problem.n_coords)
-    z = lower + (upper - lower) * u[:, -problem.dim :]
-    if problem.horizon is not None:
-        z = np.concatenate([u[:, :1] * problem.horizon, z], axis=1)
+    layout = problem.layout
+    times = layout.time(u) * layout.horizon if layout.horizon is not None else 0.0
+    z = layout.points(times, lower + (upper - lower) * layout.space(u))
     kinds = [float(sum(type(c).__name__.encode())) for c in problem.conditions()]
+    kinds += [-1.0] if layout.forward else []
     numbers = [lower, upper, np.array(kinds), *evaluate(data, z)]
     return np.concatenate([np.ravel(n) for n in numbers])
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..domain import Box
-from ..problem import Dirichlet, Problem
+from ..problem import Problem
 from ._base import AbstractReference, as_points, check_inside, evaluate, scattered
 from ._basis import AbstractBasis, LegendreBasis
 
@@ -102,7 +102,7 @@ def _not_separable(problem: Problem) -> str | None:
         return "it has a drift"
     if problem.diffusion.function is not None or problem.diffusion.shape != ():
         return "its diffusion is not one constant number"
-    zero = all(isinstance(c, Dirichlet) and c.value.is_zero for c in problem.boundary.values())
+    zero = all(c.absorbs and c.data()["value"].is_zero for c in problem.boundary.values())
     if not zero:
         return "its boundary data are not `Dirichlet(0.0)`"
     x = _spread(256, problem)

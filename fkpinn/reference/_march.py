@@ -1,4 +1,4 @@
-"""Solve the discrete problem: at once, or backwards in time from the terminal values."""
+"""Solve the discrete problem: at once, or in time from where data are given."""
 
 import itertools
 from typing import Any
@@ -25,16 +25,17 @@ def solve_parabolic(assembly: Assembly, n_steps: int) -> np.ndarray:
     """Values at the nodes at `n_steps + 1` times from 0 to the horizon, `(n_steps + 1, N)`."""
     problem = assembly.problem
     assert problem.horizon is not None and problem.terminal is not None
-    times = np.linspace(problem.horizon, 0.0, n_steps + 1)
+    begin = problem.layout.end  # of paths, where the march begins
+    times = np.linspace(begin, problem.horizon - begin, n_steps + 1)
     stepper = _Stepper(assembly)
     u = evaluate(problem.terminal, assembly.node_points())
     # boundary values from the start: otherwise data that do not match cost an order
-    u[assembly.fixed] = assembly.boundary_values(problem.horizon)[assembly.fixed]
+    u[assembly.fixed] = assembly.boundary_values(begin)[assembly.fixed]
     snapshots = [u]
     for start, end in itertools.pairwise(times):
         u = stepper.advance(u, float(start), float(end))
         snapshots.append(u)
-    return assembly.at_nodes(np.stack(snapshots[::-1]))
+    return assembly.at_nodes(np.stack(snapshots if problem.layout.forward else snapshots[::-1]))
 
 
 class _Stepper:
@@ -52,9 +53,9 @@ class _Stepper:
         self._factors: Any = None
 
     def advance(self, u: np.ndarray, start: float, end: float) -> np.ndarray:
-        """From time `start` down to time `end`."""
-        assembly, step = self.assembly, start - end
-        inner = start - _INNER * step
+        """From time `start` to time `end`, later or earlier."""
+        assembly, step = self.assembly, abs(start - end)
+        inner = start + _INNER * (end - start)
         weight = 0.5 * _INNER * step
         rate = assembly.load(start) - assembly.stiffness(start) @ u
         middle = self._implicit(assembly.mass @ u + weight * rate, inner, weight)

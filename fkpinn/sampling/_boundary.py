@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..domain import AbstractDomain
-from ..problem import Problem
-from ._fill import Draw, fill_random, fill_sobol
+from ..problem import Layout, Problem, Region
+from ._fill import fill_random, fill_sobol
 
 
 class BoundaryPoints(NamedTuple):
@@ -36,9 +37,8 @@ def sample_boundary(
         dtype: precision; that of the current default if not given.
         key: random key.
     """
-    draw, n_coords = _draw_on(where, n, part)
-    dtype = jnp.dtype(dtype or jnp.result_type(float))
-    return fill_random(draw, n_coords, n, key, dtype)
+    region, index = _surface(where, n, part)
+    return _random(region, index, n, str(jnp.dtype(dtype or jnp.result_type(float))), key)
 
 
 def sobol_boundary(
@@ -58,29 +58,44 @@ def sobol_boundary(
         seed: seed of the scrambling.
         dtype: precision; that of the current default if not given.
     """
-    draw, n_coords = _draw_on(where, n, part)
-    return fill_sobol(draw, n_coords, n, seed, jnp.dtype(dtype or jnp.result_type(float)))
+    region, index = _surface(where, n, part)
+    dtype = jnp.dtype(dtype or jnp.result_type(float))
+    return fill_sobol(_draw, (region, index), _n_coords(region), n, seed, dtype)
 
 
-def _draw_on(where: Problem | AbstractDomain, n: int, part: str | None) -> tuple[Draw, int]:
+def _surface(
+    where: Problem | AbstractDomain, n: int, part: str | None
+) -> tuple[Region, int | None]:
+    """Where points are drawn, and the index of the part that is wanted, if it is one."""
     if n < 1:
         raise ValueError(f"`n` must be at least 1; got {n}.")
-    domain = where if isinstance(where, AbstractDomain) else where.domain
-    horizon = None if isinstance(where, AbstractDomain) else where.horizon
-    if part is not None and part not in domain.parts:
-        raise ValueError(f"`part` must be one of {domain.parts}; got {part!r}.")
+    domain = isinstance(where, AbstractDomain)
+    region = Region(where, Layout(where.dim)) if domain else where.region
+    parts = region.domain.parts
+    if part is not None and part not in parts:
+        raise ValueError(f"`part` must be one of {parts}; got {part!r}.")
+    return region, None if part is None else parts.index(part)
 
-    def on_surface(u):
-        x, normal, index, keep = domain.boundary_map(u)
-        if part is not None:
-            keep = keep & (index == domain.parts.index(part))
-        return BoundaryPoints(x, normal, index), keep
 
-    if horizon is None:
-        return on_surface, domain.n_boundary_coords
+def _n_coords(region: Region) -> int:
+    return region.domain.n_boundary_coords + region.layout.timed
 
-    def in_time_and_space(u):
-        drawn, keep = on_surface(u[1:])
-        return drawn._replace(points=jnp.concatenate([horizon * u[:1], drawn.points])), keep
 
-    return in_time_and_space, 1 + domain.n_boundary_coords
+def _draw(
+    surface: tuple[Region, int | None], u: Float[Array, " q"]
+) -> tuple[BoundaryPoints, Bool[Array, ""]]:
+    (domain, layout), wanted = surface
+    time, rest = layout.from_cube(u)
+    x, normal, index, keep = domain.boundary_map(rest)
+    if wanted is not None:
+        keep = keep & (index == wanted)
+    return BoundaryPoints(layout.point(time, x), normal, index), keep
+
+
+# compiled once for a domain, whatever the problem
+@eqx.filter_jit
+def _random(
+    region: Region, part: int | None, n: int, dtype: str, key: PRNGKeyArray
+) -> BoundaryPoints:
+    draw = lambda u: _draw((region, part), u)
+    return fill_random(draw, _n_coords(region), n, key, jnp.dtype(dtype))

@@ -10,6 +10,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from .._streams import fold
+
 _MAX_ROUNDS = 1000
 
 Draw = Callable[[Float[Array, " q"]], tuple[Any, Bool[Array, ""]]]
@@ -35,7 +37,7 @@ def fill_random(draw: Draw, n_coords: int, n: int, key: PRNGKeyArray, dtype) -> 
 
     def one_round(state):
         kept, count, rounds = state
-        u = jr.uniform(jr.fold_in(key, rounds), (batch, n_coords), dtype)
+        u = jr.uniform(fold(key, "round", rounds), (batch, n_coords), dtype)
         drawn, keep = jax.vmap(draw)(u)
         # rejected draws get a slot past the end and are dropped
         slot = jnp.where(keep, count + jnp.cumsum(keep) - 1, n)
@@ -51,16 +53,32 @@ def fill_random(draw: Draw, n_coords: int, n: int, key: PRNGKeyArray, dtype) -> 
     )
 
 
-def fill_sobol(draw: Draw, n_coords: int, n: int, seed: int, dtype) -> Any:
-    """The first `n` kept draws at scrambled Sobol points of the unit cube; not under jit."""
+@eqx.filter_jit
+def _batched(draw: Callable[..., Any], where: Any, u: Float[Array, "n q"]) -> Any:
+    return jax.vmap(lambda row: draw(where, row))(u)
+
+
+def fill_sobol(
+    draw: Callable[..., Any], where: Any, n_coords: int, n: int, seed: int, dtype
+) -> Any:
+    """The first `n` kept draws at scrambled Sobol points of the unit cube; not under jit.
+
+    Args:
+        draw: as for `fill_random`, with `where` as its first argument; a function of a module, so
+            that it is compiled once.
+        where: what it draws from.
+        n_coords: number of coordinates.
+        n: how many to return.
+        seed: of the scrambling.
+        dtype: precision of the coordinates.
+    """
     from scipy.stats import qmc
 
     sequence = qmc.Sobol(n_coords, scramble=True, rng=np.random.default_rng(seed))
-    batched = jax.jit(jax.vmap(draw))
     chunks: list[Any] = []
     found, log2 = 0, max(6, int(np.ceil(np.log2(max(n, 1)))))
     while True:
-        drawn, keep = batched(jnp.asarray(sequence.random_base2(log2), dtype))
+        drawn, keep = _batched(draw, where, jnp.asarray(sequence.random_base2(log2), dtype))
         chosen = np.flatnonzero(np.asarray(keep))
         chunks.append(jax.tree.map(lambda a, chosen=chosen: np.asarray(a)[chosen], drawn))
         found += len(chosen)

@@ -1,70 +1,88 @@
-"""Points in the domain; in time and space for parabolic problems."""
+"""Points of a problem, by the law it states; or of a domain, uniform."""
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..domain import AbstractDomain
-from ..problem import Problem
-from ._fill import Draw, fill_random, fill_sobol
+from ..problem import AbstractMeasure, Layout, Problem, Region, Uniform
+from ._fill import fill_random, fill_sobol
 
 
 def sample_interior(
-    where: Problem | AbstractDomain, n: int, *, dtype: DTypeLike | None = None, key: PRNGKeyArray
+    where: Problem | AbstractDomain,
+    n: int,
+    *,
+    measure: AbstractMeasure | None = None,
+    dtype: DTypeLike | None = None,
+    key: PRNGKeyArray,
 ) -> Float[Array, "n z"]:
-    """Independent uniform points of the domain, with uniform times if the problem has any.
+    """Independent points of a domain, uniform; or of a problem, from its `measure`.
 
     Args:
         where: a domain, or a problem.
         n: how many.
+        measure: another law of the points.
         dtype: precision; that of the current default if not given.
         key: random key.
     """
-    _check_count(n)
-    draw, n_coords = _draw_inside(where)
-    return fill_random(draw, n_coords, n, key, jnp.dtype(dtype or jnp.result_type(float)))
+    region, law = _law(where, n, measure)
+    return _random(region, law, n, str(jnp.dtype(dtype or jnp.result_type(float))), key)
 
 
 def sobol_interior(
-    where: Problem | AbstractDomain, n: int, *, seed: int = 0, dtype: DTypeLike | None = None
+    where: Problem | AbstractDomain,
+    n: int,
+    *,
+    measure: AbstractMeasure | None = None,
+    seed: int = 0,
+    dtype: DTypeLike | None = None,
 ) -> Float[Array, "n z"]:
     """Scrambled Sobol points of the domain: more even than random ones. Not under jit.
 
     Args:
         where: a domain, or a problem.
         n: how many; powers of two are the most even.
+        measure: another law of the points.
         seed: seed of the scrambling.
         dtype: precision; that of the current default if not given.
     """
-    _check_count(n)
-    draw, n_coords = _draw_inside(where)
-    return fill_sobol(draw, n_coords, n, seed, jnp.dtype(dtype or jnp.result_type(float)))
+    region, law = _law(where, n, measure)
+    dtype = jnp.dtype(dtype or jnp.result_type(float))
+    return fill_sobol(_draw, (region, law), law.n_coords(region), n, seed, dtype)
 
 
 def sample_terminal(
     problem: Problem, n: int, *, dtype: DTypeLike | None = None, key: PRNGKeyArray
 ) -> Float[Array, "n z"]:
-    """Independent uniform points of the domain at the final time of a parabolic problem."""
+    """Independent uniform points of the domain at the time at which data are given."""
     if problem.horizon is None:
         raise ValueError("`problem` is elliptic and has no final time; use `sample_interior`.")
-    inside = sample_interior(problem.domain, n, dtype=dtype, key=key)
-    return jnp.concatenate([jnp.full_like(inside[:, :1], problem.horizon), inside], axis=1)
+    return problem.layout.at_end(sample_interior(problem.domain, n, dtype=dtype, key=key))
 
 
-def _check_count(n: int) -> None:
+def _law(
+    where: Problem | AbstractDomain, n: int, measure: AbstractMeasure | None
+) -> tuple[Region, AbstractMeasure]:
     if n < 1:
         raise ValueError(f"`n` must be at least 1; got {n}.")
-
-
-def _draw_inside(where: Problem | AbstractDomain) -> tuple[Draw, int]:
     if isinstance(where, AbstractDomain):
-        return where.interior_map, where.n_interior_coords
-    domain, horizon = where.domain, where.horizon
-    if horizon is None:
-        return _draw_inside(domain)
+        region, law = Region(where, Layout(where.dim)), measure or Uniform()
+    else:
+        region, law = where.region, measure or where.measure
+    return region, law.checked(region) if measure is not None else law
 
-    def in_time_and_space(u):
-        x, keep = domain.interior_map(u[1:])
-        return jnp.concatenate([horizon * u[:1], x]), keep
 
-    return in_time_and_space, 1 + domain.n_interior_coords
+def _draw(law: tuple[Region, AbstractMeasure], u: Float[Array, " q"]):
+    region, measure = law
+    return measure.draw(region, u)
+
+
+# compiled once for a domain and a law, whatever the problem
+@eqx.filter_jit
+def _random(
+    region: Region, measure: AbstractMeasure, n: int, dtype: str, key: PRNGKeyArray
+) -> Float[Array, "n z"]:
+    draw = lambda u: measure.draw(region, u)
+    return fill_random(draw, measure.n_coords(region), n, key, jnp.dtype(dtype))

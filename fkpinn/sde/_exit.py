@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from .._types import Point, Scalar, SpaceTimePoint
-from ..problem import Dirichlet, Problem
+from ..problem import Problem
 
 if TYPE_CHECKING:
     from typing import ClassVar as AbstractClassVar
@@ -95,16 +95,7 @@ class BridgeExit(AbstractExit):
         return problem.domain.project(x)
 
 
-def absorbing(problem: Problem) -> tuple[bool, ...]:
-    """For each boundary part, whether paths end there."""
-    return tuple(isinstance(c, Dirichlet) for c in problem.conditions())
-
-
 def spread_across(problem: Problem, z: SpaceTimePoint, dt: Scalar) -> Scalar:
     r"""$|n^\top\sigma|\sqrt{dt}$: how far a step reaches across the nearest boundary."""
-    sigma = problem.diffusion(z)
-    if sigma.ndim == 0:
-        return jnp.abs(sigma) * jnp.sqrt(dt)
-    normal = problem.domain.normal(problem.space(z))
-    across = normal @ sigma if sigma.ndim == 2 else normal * sigma
-    return jnp.sqrt(jnp.sum(across**2) * dt)
+    normal = lambda: problem.domain.normal(problem.space(z))
+    return problem.dynamics.spread(z, normal, dt)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, UInt32
 
 from .._types import Point, Scalar, SpaceTimePoint, Vector
-from ..problem import Dirichlet, Problem, Robin
+from ..problem import Layout, Problem
 
 Control: TypeAlias = Callable[..., Any] | None  # of one point; its gradient makes a martingale
 FORGET = 1e-7  # a path with a smaller discount adds nothing any more
@@ -23,7 +23,7 @@ class Lane(NamedTuple):
     path: UInt32[Array, ""]
     step: UInt32[Array, ""]
     n_steps: UInt32[Array, ""] | None  # the path is cut after so many
-    start: Scalar | None
+    start: Scalar | None  # time of the problem at the first step
     dt: Scalar
     x: Point
     log_discount: Scalar | None
@@ -32,12 +32,12 @@ class Lane(NamedTuple):
     running: Int32[Array, ""]  # 1 or 0
     late: Int32[Array, ""] | None  # 1 if cut
 
-    def at(self, x: Point) -> SpaceTimePoint:
+    def at(self, layout: Layout, x: Point) -> SpaceTimePoint:
         """The point of the problem at `x` now, without the rounding of many small additions."""
         if self.start is None:
             return x
-        time = self.start + self.step.astype(self.dt.dtype) * self.dt
-        return jnp.concatenate([time[None], x])
+        gone = self.step.astype(self.dt.dtype) * self.dt
+        return layout.point(self.start + layout.pace * gone, x)
 
     def then(self, moved: "Lane") -> "Lane":
         """The path after a step, or as it was if it had ended before."""
@@ -88,9 +88,7 @@ class AbstractWalk(eqx.Module):
 
     def discounts(self, problem: Problem) -> bool:
         """Whether paths carry a discount."""
-        return not problem.reaction.is_zero or any(
-            isinstance(c, Robin) for c in problem.conditions()
-        )
+        return not problem.reaction.is_zero or any(c.discounts for c in problem.conditions())
 
     def together(self, problem: Problem) -> int:
         """Steps that `advance` takes at a time."""
@@ -102,13 +100,13 @@ class AbstractWalk(eqx.Module):
 
 
 def absorbed_value(problem: Problem, z) -> Scalar:
-    """Dirichlet data of the part nearest to the point."""
-    value = jnp.zeros_like(z[0])
+    """What the part nearest to the point pays to a path that ends there."""
+    value = jnp.zeros((), z.dtype)
     conditions = problem.conditions()
-    if len(conditions) == 1 and isinstance(conditions[0], Dirichlet):
-        return conditions[0].value(z)
+    if len(conditions) == 1:
+        return conditions[0].payoff(z)
     part = problem.domain.part_at(problem.space(z))
     for index, condition in enumerate(conditions):
-        if isinstance(condition, Dirichlet):
-            value = jnp.where(part == index, condition.value(z), value)
+        if condition.absorbs:
+            value = jnp.where(part == index, condition.payoff(z), value)
     return value

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..problem import Dirichlet, Problem
+from ..problem import Problem
 from ._walk import Plan, follow
 
 
@@ -33,8 +33,8 @@ def _not_finite(problem: Problem, z) -> list[str]:
         "source": problem.source,
     }
     for part, condition in problem.boundary.items():
-        if isinstance(condition, Dirichlet):
-            parts[f"boundary[{part!r}]"] = condition.value
+        for field, datum in condition.data().items():
+            parts[f"boundary[{part!r}]: {type(condition).__name__}({field}=...)"] = datum
     bad = eqx.filter_jit(lambda f, z: ~jnp.all(jnp.isfinite(f(z))))
     with jax.debug_nans(False):
         return [name for name, f in parts.items() if bool(bad(f, z))]

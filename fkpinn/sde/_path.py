@@ -11,18 +11,18 @@ from jaxtyping import Array, Int32, UInt32
 
 from .._types import Scalar, SpaceTimePoint, Vector
 from ..problem import Problem
-from ._exit import AbstractExit, absorbing, spread_across
+from ._exit import AbstractExit, spread_across
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
-from ._reflect import Wall, collect_flux, meet_walls, wear_off
-from ._stepper import AbstractStepper, kick
+from ._reflect import Wall, collect_flux, discounted, meet_walls
+from ._stepper import AbstractStepper
 
 _QUARTER = 4.0  # ways to a wall over the reach of a step, where steps become shorter
 
 
 class Scheme(AbstractWalk):
-    """A stepper and an exit rule; source and flux are read once in every `every` steps.
+    """A stepper and an exit rule; source and flux are read once in `read_every` steps.
 
-    With `every > 1` they are read at one step picked at random among each `every`, and count for
+    With `read_every > 1` they are read at one step picked at random among so many, and count for
     all of them: the same mean, more variance, less work where they are dear. A path whose
     discount is below `forget` has ended. Steps are up to `refine` times shorter where an absorbing
     wall is near, so that they reach no further than a quarter of the way, and where the drift would
@@ -31,28 +31,28 @@ class Scheme(AbstractWalk):
 
     stepper: AbstractStepper
     exit: AbstractExit
-    every: int = eqx.field(static=True, default=1)
+    read_every: int = eqx.field(static=True, default=1)
     forget: float = eqx.field(static=True, default=FORGET)
     refine: int = eqx.field(static=True, default=1)
 
     def need(self, problem: Problem) -> Need:
         """Normals; and uniforms for exit, reflection, signs, and the pick of a step."""
         uniforms = self.stepper.n_signs(problem) + bool(self.exit.uses_uniform)
-        uniforms += (not all(absorbing(problem))) + (self.every > 1)
-        return Need(problem.noise_dim, uniforms)
+        uniforms += (not all(problem.absorbing())) + (self.read_every > 1)
+        return Need(problem.dynamics.noise_dim, uniforms)
 
     def check(self, problem: Problem) -> None:
         """Any problem will do."""
 
     def together(self, problem: Problem) -> int:
         """Steps that share one look at the source."""
-        return self.every
+        return self.read_every
 
     def begin(self, problem: Problem, lane: Lane) -> Lane:
         """The trapezoidal rule halves the first term."""
         if self.stepper.order == 1:
             return lane
-        z = lane.at(lane.x)
+        z = lane.at(problem.layout, lane.x)
         dt = _local_step(problem, self, z, lane.dt)
         lane = lane._replace(payoff=-0.5 * problem.source(z) * dt)
         if lane.log_discount is None:
@@ -63,7 +63,7 @@ class Scheme(AbstractWalk):
         """Take the steps the numbers are for; an ended path stays where it is."""
         need = self.need(problem)
         count = len(numbers.normals) // need.normals
-        if self.every == 1:
+        if self.read_every == 1:
             for k in range(count):
                 lane, _ = _step(problem, self, control, lane, *numbers.of_step(k, need))
             return lane
@@ -73,11 +73,11 @@ class Scheme(AbstractWalk):
         return self.collect(problem, held)
 
     def hold(self, problem: Problem, lane: Lane, pick: Scalar) -> "Held":
-        """Before the first of `every` steps: choose the one at which data are read."""
-        step = (pick * self.every).astype(jnp.uint32) + lane.step
-        z, zero = lane.at(lane.x), jnp.zeros_like(lane.dt)
+        """Before the first of `read_every` steps: choose the one at which data are read."""
+        step = (pick * self.read_every).astype(jnp.uint32) + lane.step
+        z, zero = lane.at(problem.layout, lane.x), jnp.zeros_like(lane.dt)
         met = None
-        if not all(absorbing(problem)):
+        if not all(problem.absorbing()):
             met = Wall(z, zero, jnp.int32(0), lane.log_discount)
         paying = _Paying(z, zero, lane.log_discount, met)
         return Held(lane, step, paying, jnp.int32(0))
@@ -96,7 +96,7 @@ class Scheme(AbstractWalk):
     def collect(self, problem: Problem, held: "Held") -> Lane:
         """After the last of them: what was seen counts for all."""
         lane = held.lane
-        more = lane.partial + self.every * _income(problem, self, held.paying)
+        more = lane.partial + self.read_every * _income(problem, self, held.paying)
         return lane._replace(partial=jnp.where(held.found > 0, more, lane.partial))
 
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
@@ -105,7 +105,7 @@ class Scheme(AbstractWalk):
         cut = jnp.array(False) if lane.late is None else lane.late > 0
         if problem.timed:  # a parabolic path that was not stopped has reached the horizon
             x = jnp.where(cut, lane.x, x)
-        z = lane.at(x)
+        z = lane.at(problem.layout, x)
         dt = _local_step(problem, self, z, lane.dt)
         discount = _discount(problem, self, lane.log_discount, z, dt)
         payoff = lane.payoff + lane.partial
@@ -141,11 +141,11 @@ class Held(NamedTuple):
 def _step(
     problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform
 ) -> tuple[Lane, _Paying]:
-    stepper, z = scheme.stepper, lane.at(lane.x)
+    stepper, z = scheme.stepper, lane.at(problem.layout, lane.x)
     dt = _local_step(problem, scheme, z, lane.dt)
     partial, log_discount, wall = lane.partial, lane.log_discount, None
     if control is not None:
-        push = kick(problem, z, jnp.sqrt(dt) * noise)
+        push = problem.dynamics.push(z, jnp.sqrt(dt) * noise)
         slope = problem.space(jax.grad(control)(z))
         partial = partial - _discount(problem, scheme, lane.log_discount, z, dt) * jnp.dot(
             slope, push
@@ -156,7 +156,7 @@ def _step(
     signs = [jnp.where(u < 0.5, -1.0, 1.0).astype(dt.dtype) for u in uniform[:n_signs]]
     x = stepper.step(problem, z, dt, noise, jnp.stack(signs) if signs else jnp.zeros(0, dt.dtype))
     of_exit = uniform[n_signs] if scheme.exit.uses_uniform else jnp.zeros_like(dt)
-    if all(absorbing(problem)):
+    if all(problem.absorbing()):
         before = -problem.domain.level(lane.x) if scheme.exit.uses_uniform else of_exit
         after = -problem.domain.level(x)
         ended = scheme.exit.reached(problem, before, after, spread_across(problem, z, dt), of_exit)
@@ -164,11 +164,11 @@ def _step(
         of_wall = uniform[n_signs + bool(scheme.exit.uses_uniform)]
         met = meet_walls(problem, scheme.exit, z, x, dt, of_exit, of_wall)
         ended, x = met.ended, met.x
-        at = lane._replace(step=lane.step + np.uint32(1)).at(met.wall)
+        at = lane._replace(step=lane.step + np.uint32(1)).at(problem.layout, met.wall)
         wall = Wall(at, met.local_time, met.part.astype(jnp.int32), log_discount)
-        log_discount = wear_off(problem, wall)
+        log_discount = discounted(problem, wall)
     paying = _Paying(z, dt, lane.log_discount, wall)
-    if scheme.every == 1:
+    if scheme.read_every == 1:
         partial = partial + _income(problem, scheme, paying)
     step = lane.step + np.uint32(1)
     moved = lane._replace(step=step, x=x, log_discount=log_discount, partial=partial)
@@ -185,7 +185,7 @@ def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, dt: Scalar)
     """The time step there: shorter near absorbing walls and in strong drift, if so chosen."""
     if scheme.refine == 1 or problem.timed:
         return dt
-    x, ends, spread = problem.space(z), absorbing(problem), spread_across(problem, z, dt)
+    x, ends, spread = problem.space(z), problem.absorbing(), spread_across(problem, z, dt)
     share = jnp.ones_like(dt)
     if any(ends):
         if all(ends):

@@ -9,10 +9,12 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt32
+
+from .._compute import precision
+from .._streams import Stream
 
 _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
@@ -31,7 +33,7 @@ _COSINE = (
 Word = UInt32[Array, "..."]
 
 
-class Stream(NamedTuple):
+class PathStream(NamedTuple):
     """What tells the random numbers of one path from those of all others."""
 
     seed: tuple[Word, Word]
@@ -41,8 +43,7 @@ class Stream(NamedTuple):
 
 def seed_words(seed: int) -> tuple[np.uint32, np.uint32]:
     """A seed as two words, or an error that says what came."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
-        raise ValueError(f"`seed` must be an integer from 0 to 2**64 - 1; got {seed!r}.")
+    Stream(seed)  # refuses what is no seed
     return np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
 
 
@@ -52,7 +53,7 @@ def philox(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tu
     Words travel in pairs, as the halves of 64-bit integers: the product of one pair's upper
     half is at once both new words of the other, up to an exclusive or.
     """
-    with jax.enable_x64(True):  # 64-bit integers, whatever the precision of the paths
+    with precision("float64"):  # 64-bit integers, whatever the precision of the paths
         wide = lambda word: word.astype(jnp.uint64)
         upper = lambda word: wide(word) << _HALF
         a = upper(counter[0]) | wide(counter[1])
@@ -66,14 +67,14 @@ def philox(counter: tuple[Word, Word, Word, Word], key: tuple[Word, Word]) -> tu
         return low(a >> _HALF), low(a), low(b >> _HALF), low(b)
 
 
-def words(of: Stream, position: Word, use: int) -> tuple[Word, ...]:
+def words(of: PathStream, position: Word, use: int) -> tuple[Word, ...]:
     """Four words of a path's sequence for one use (0: normals, others: uniforms)."""
     like = lambda word: jnp.broadcast_to(word, position.shape)
     counter = (position, like(of.path), like(of.point), jnp.full_like(position, use))
     return philox(counter, of.seed)
 
 
-def normals(of: Stream, unit: Word, each: int, dtype) -> list[Array]:
+def normals(of: PathStream, unit: Word, each: int, dtype) -> list[Array]:
     """Normals of one unit of steps: those of the first step, of the second, and so on.
 
     Step `n` takes numbers `n * each` and following of the path's sequence. They come in blocks
@@ -87,7 +88,7 @@ def normals(of: Stream, unit: Word, each: int, dtype) -> list[Array]:
     return _of_unit(draw, unit, each)
 
 
-def uniforms(of: Stream, unit: Word, each: int, dtype) -> list[Array]:
+def uniforms(of: PathStream, unit: Word, each: int, dtype) -> list[Array]:
     """Uniforms in (0, 1), independent of the normals, in the same arrangement."""
     return _of_unit(lambda at: [uniform(word, dtype) for word in words(of, at, 1)], unit, each)
 

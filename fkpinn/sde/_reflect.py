@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32
 
 from .._types import Point, Scalar, SpaceTimePoint
-from ..problem import Neumann, Problem, Robin
-from ._exit import AbstractExit, absorbing, spread_across
+from ..problem import Problem
+from ._exit import AbstractExit, spread_across
 
 
 class Met(NamedTuple):
@@ -30,14 +30,14 @@ def meet_walls(
     known law; by Skorokhod's construction the local time is how far that least depth lies
     beyond the wall. Exact for constant coefficients and a flat wall.
     """
-    domain, ends = problem.domain, np.asarray(absorbing(problem))
+    domain, ends = problem.domain, np.asarray(problem.absorbing())
     old = problem.space(z)
     spread = spread_across(problem, z, dt)
     distances, depth = domain.part_distance(x), -domain.signed_distance(x)
     part = jnp.argmin(distances)
     at_end = jnp.any(jnp.asarray(ends) & (part == jnp.arange(len(ends))))
     ended = ~jnp.all(jnp.isfinite(x))
-    if any(absorbing(problem)):
+    if any(problem.absorbing()):
         to_end = jnp.min(jnp.where(jnp.asarray(ends), distances, jnp.inf))
         before = jnp.min(jnp.where(jnp.asarray(ends), domain.part_distance(old), jnp.inf))
         after = jnp.where((depth < 0) & at_end, -to_end, to_end)
@@ -64,27 +64,27 @@ class Wall(NamedTuple):
     log_discount: Scalar | None
 
 
-def wear_off(problem: Problem, wall: Wall) -> Scalar | None:
-    """The discount after Robin parts have taken their share of it."""
+def discounted(problem: Problem, wall: Wall) -> Scalar | None:
+    """The discount after the wall has taken its share of it."""
     log_discount = wall.log_discount
     for index, condition in enumerate(problem.conditions()):
-        if isinstance(condition, Robin):
+        if condition.discounts:
             here = jnp.where(wall.part == index, wall.local_time, 0.0)
-            log_discount = log_discount - condition.coefficient(wall.at) * here
+            log_discount = log_discount - condition.rate(wall.at) * here
     return log_discount
 
 
 def collect_flux(problem: Problem, wall: Wall) -> Scalar:
-    """Neumann and Robin data, weighed by the local time on their part."""
+    """What reflecting parts pay, weighed by the local time there."""
     discount = 1.0 if wall.log_discount is None else jnp.exp(wall.log_discount)
     total = jnp.zeros_like(wall.local_time)
     for index, condition in enumerate(problem.conditions()):
-        if not isinstance(condition, (Neumann, Robin)) or condition.flux.is_zero:
+        if not condition.pays():
             continue
         here = jnp.where(wall.part == index, wall.local_time, 0.0)
         weight = here
-        if isinstance(condition, Robin):  # mean discount over the local time of this step
-            rate = condition.coefficient(wall.at) * here
-            weight = here * jnp.where(rate > 1e-4, -jnp.expm1(-rate) / jnp.maximum(rate, 1e-4), 1.0)
-        total = total + discount * condition.flux(wall.at) * weight
+        if condition.discounts:  # mean discount over the local time of this step
+            lost = condition.rate(wall.at) * here
+            weight = here * jnp.where(lost > 1e-4, -jnp.expm1(-lost) / jnp.maximum(lost, 1e-4), 1.0)
+        total = total + discount * condition.income(wall.at) * weight
     return total

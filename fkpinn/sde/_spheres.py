@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Scalar, Vector
-from ..problem import Dirichlet, Problem
+from ..problem import Problem
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 
 _LAYER = 2.0  # width, in shells, of the layer that a walk leaves at its end
@@ -52,7 +52,7 @@ class Spheres(AbstractWalk):
                 f"{instead}"
             )
         diffusion, reaction = problem.diffusion, problem.reaction
-        if diffusion.function is not None or diffusion.shape != () or diffusion.is_zero:
+        if not problem.dynamics.is_isotropic_constant:
             kind = "a function" if diffusion.function is not None else f"{diffusion.constant}"
             raise ValueError(
                 f"`Spheres` needs a `diffusion` that is one number, not zero, the same everywhere "
@@ -67,7 +67,7 @@ class Spheres(AbstractWalk):
                 f"{instead}"
             )
         for part, condition in problem.boundary.items():
-            if not isinstance(condition, Dirichlet):
+            if not condition.absorbs:
                 raise ValueError(
                     f"`Spheres` needs `Dirichlet` on each boundary part; got "
                     f"{type(condition).__name__} on {part!r}. {instead}"

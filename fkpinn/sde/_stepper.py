@@ -41,17 +41,6 @@ class AbstractStepper(eqx.Module):
         return 0
 
 
-def kick(problem: Problem, z: SpaceTimePoint, noise: Float[Array, " m"]) -> Point:
-    """`sigma(z) @ noise`, without building a matrix from a scalar or a diagonal."""
-    sigma = problem.diffusion(z)
-    return sigma @ noise if sigma.ndim == 2 else sigma * noise
-
-
-def later(problem: Problem, z: SpaceTimePoint, dt: Scalar, x: Point) -> SpaceTimePoint:
-    """The point of the problem at `x`, one step after `z`."""
-    return jnp.concatenate([(z[0] + dt)[None], x]) if problem.timed else x
-
-
 class EulerMaruyama(AbstractStepper):
     """The Euler step, weak order 1.
 
@@ -69,8 +58,8 @@ class EulerMaruyama(AbstractStepper):
         signs: Float[Array, " s"],
     ) -> Point:
         """Drift and noise of the left end."""
-        x = problem.space(z)
-        return x + problem.drift(z) * dt + kick(problem, z, jnp.sqrt(dt) * noise)
+        moves, x = problem.dynamics, problem.space(z)
+        return x + moves.drift(z) * dt + moves.push(z, jnp.sqrt(dt) * noise)
 
 
 class Heun(AbstractStepper):
@@ -88,8 +77,8 @@ class Heun(AbstractStepper):
     ) -> Point:
         """Predict, then correct the drift."""
         x, b = problem.space(z), problem.drift(z)
-        push = kick(problem, z, jnp.sqrt(dt) * noise)
-        ahead = later(problem, z, dt, x + b * dt + push)
+        push = problem.dynamics.push(z, jnp.sqrt(dt) * noise)
+        ahead = problem.layout.later(z, dt, x + b * dt + push)
         return x + 0.5 * (b + problem.drift(ahead)) * dt + push
 
 
@@ -105,7 +94,8 @@ class Platen(AbstractStepper):
 
     def n_signs(self, problem: Problem) -> int:
         """One for each pair of noises."""
-        return problem.noise_dim * (problem.noise_dim - 1) // 2
+        m = problem.dynamics.noise_dim
+        return m * (m - 1) // 2
 
     def step(
         self,
@@ -120,9 +110,9 @@ class Platen(AbstractStepper):
         sigma, w = problem.sigma(z), jnp.sqrt(dt) * noise
         m = w.shape[0]
         middle = x + b * dt
-        ahead = later(problem, z, dt, middle + sigma @ w)
+        ahead = problem.layout.later(z, dt, middle + sigma @ w)
         result = x + 0.5 * (b + problem.drift(ahead)) * dt
-        at = lambda y: problem.sigma(later(problem, z, dt, y))
+        at = lambda y: problem.sigma(problem.layout.later(z, dt, y))
         # the scheme's support points share the time of the step's end; to this order it is enough
         above = [at(middle + sigma[:, j] * root) for j in range(m)]
         below = [at(middle - sigma[:, j] * root) for j in range(m)]

@@ -1,7 +1,8 @@
 """Many paths at once, in lanes that are refilled as paths end."""
 
 import functools
-import os
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -12,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
+from .._compute import Lanes, current, in_context
 from ..problem import Problem
 from ._apart import apart
 from ._lane import AbstractWalk, Lane, Numbers
 from ._path import Scheme
-from ._random import Stream, ahead, normals, seed_words, uniforms, whole_blocks
+from ._random import PathStream, ahead, normals, seed_words, uniforms, whole_blocks
 
 _NORMALS = 128  # a lane draws at a time, at most
-_POINTS, _PAYOFFS = 1 << 12, 1 << 17  # least room; no more than a few MB
-_ALL_PAYOFFS = 1 << 23  # for every batch of an accelerator, which compiles much longer than it runs
+_POINTS = 1 << 12  # least room for points; no more than a few MB
 _SPELLED_OUT = 16  # dimensions; of more, coordinates stay together
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
@@ -43,35 +44,6 @@ class Plan(NamedTuple):
     control: Callable[..., Any] | None = None
 
 
-class Widths(NamedTuple):
-    """How many lanes run side by side, from wide to narrow, and how many paths make a batch.
-
-    Where starting a loop is dear, `unroll` steps are compiled into one piece, and with `kernel`
-    (`triton`, or `interpret` to try it anywhere) whole rounds into one launch. Lanes are looked
-    at `looks` times in the life of a path.
-    """
-
-    lanes: tuple[int, ...]
-    batch: int
-    threads: int
-    unroll: int = 0
-    kernel: str = ""
-    looks: int = 8
-
-
-def default_widths(paths: int = 1 << 16) -> Widths:
-    """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths."""
-    if jax.default_backend() == "cpu":
-        threads = os.cpu_count() or 1
-        # few paths in many lanes leave most lanes idle while the last paths run, and every width
-        # is compiled on its own
-        return Widths((2048, 128) if paths > 1 << 14 else (256,), 1 << 16, threads)
-    if paths <= 1 << 18:  # a kernel, or another width, takes longer to compile than a run to end
-        return Widths((1 << 16,), 1 << 22, 1)
-    kernel = "triton" if jax.default_backend() == "gpu" else ""
-    return Widths((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel)
-
-
 class Ended(NamedTuple):
     """Payoffs of consecutive paths, whether each was cut, and the steps it took."""
 
@@ -82,36 +54,23 @@ class Ended(NamedTuple):
 
 
 def run_batches(
-    plan: Plan, batches: list[tuple[int, int]], widths: Widths | None = None
+    plan: Plan, batches: list[tuple[int, int]], lanes: Lanes | None = None
 ) -> Iterator[Ended]:
     """Run ranges of path numbers (path `i` starts at point `i // n_paths`), several at a time."""
-    widths = widths or default_widths()
-    double = jnp.result_type(float) == jnp.float64  # threads do not inherit what a context has set
-
-    def run(batch: tuple[int, int]) -> Ended:
-        with jax.enable_x64(double):
-            return _run_batch(plan, widths, batch)
-
-    if widths.threads == 1 or len(batches) == 1:
+    lanes = lanes or current().lanes_for(len(plan.points) * plan.n_paths)
+    run = in_context(functools.partial(_run_batch, plan, lanes))
+    if lanes.threads == 1 or len(batches) == 1:
         yield from map(run, batches)
         return
-    with ThreadPoolExecutor(widths.threads) as pool:
+    with ThreadPoolExecutor(lanes.threads) as pool:
         yield from pool.map(run, batches)
 
 
-def compile_batch(plan: Plan, widths: Widths, count: int) -> None:
+def compile_batch(plan: Plan, lanes: Lanes, count: int) -> None:
     """Compile what a batch of that many paths needs, without running a path."""
-    queue, run = _queue(plan, 0, count), _runner(plan, widths)
-    code = _shared(_how(plan, widths)).func
-    for width in _lanes(widths, count):
-        key = code, width, _room(count), queue.points.shape, queue.dt.dtype, plan.n_steps is None
-        if key not in _ready:
-            state = _begin(plan, queue, width, count)
-            jax.block_until_ready(run(queue, state, jnp.asarray(0)))
-            _ready.add(key)
-
-
-_ready: set = set()
+    queue, run = _queue(plan, 0, count), _runner(plan, lanes)
+    for width in _widths(lanes, count):
+        run.compile(queue, _begin(plan, queue, width, _room(count, lanes.room)))
 
 
 def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
@@ -122,8 +81,8 @@ def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
     advance = eqx.filter_jit(functools.partial(walk.advance, plan.problem, plan.control))
     path = lane.path // np.uint32(2) if plan.antithetic else lane.path
     sign = -1.0 if plan.antithetic and int(lane.path) % 2 else 1.0
-    of, steps = Stream(queue.seed, lane.point[None], path[None]), _steps_a_round(plan)
-    yield np.asarray(lane.at(lane.x))
+    of, steps = PathStream(queue.seed, lane.point[None], path[None]), _steps_a_round(plan)
+    yield np.asarray(lane.at(plan.problem.layout, lane.x))
     while True:
         first = lane.step[None]
         n = ahead(lambda unit: normals(of, unit, need.normals, dtype), first, need.normals, steps)
@@ -134,13 +93,13 @@ def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
             rows = range(k, k + together)
             own = tuple(sign * a[j, 0] for j in rows for a in n)
             lane = advance(lane, Numbers(own, tuple(a[j, 0] for j in rows for a in u)))
-            yield np.asarray(lane.at(lane.x))
+            yield np.asarray(lane.at(plan.problem.layout, lane.x))
             if int(lane.running) == 0:
                 return
 
 
-def _lanes(widths: Widths, count: int) -> list[int]:
-    return [w for w in widths.lanes if w < 2 * count] or [widths.lanes[-1]]
+def _widths(lanes: Lanes, count: int) -> list[int]:
+    return [w for w in lanes.widths if w < 2 * count] or [lanes.widths[-1]]
 
 
 def _steps_a_round(plan: Plan) -> int:
@@ -149,24 +108,24 @@ def _steps_a_round(plan: Plan) -> int:
     return block * max(1, min(plan.walk.round(plan.problem), _NORMALS // need.normals) // block)
 
 
-def _run_batch(plan: Plan, widths: Widths, batch: tuple[int, int]) -> Ended:
+def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
     first, count = batch
-    queue, run = _queue(plan, first, count), _runner(plan, widths)
-    lanes_at = _lanes(widths, count)
-    width = lanes_at.pop(0)
-    state = _begin(plan, queue, width, count)
+    queue, run = _queue(plan, first, count), _runner(plan, lanes)
+    widths = _widths(lanes, count)
+    width = widths.pop(0)
+    state = _begin(plan, queue, width, _room(count, lanes.room))
     rounds, work, step = 1, 0, _steps_a_round(plan)
     while True:
-        state = run(queue, state, jnp.asarray(rounds))
+        state = run(queue, state, rounds)
         left, cursor = map(int, jax.device_get((state.left, state.cursor)))
         if left == 0 and cursor >= count:
             break
         work += width * rounds * step
-        while cursor >= count and lanes_at and left <= lanes_at[0]:
-            width = lanes_at.pop(0)
+        while cursor >= count and widths and left <= widths[0]:
+            width = widths.pop(0)
             state = _narrow(state, width)
         length = work / max(cursor - left, 1)  # of a path, about
-        share = widths.looks if cursor < count else 2  # with nobody waiting there is less to do
+        share = lanes.looks if cursor < count else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
     late, steps = np.asarray(state.late)[:count] > 0, np.asarray(state.taken)[:count]
     return Ended(first, np.asarray(state.payoff)[:count], late, steps)
@@ -209,13 +168,12 @@ class _State(NamedTuple):
     taken: Array  # steps of each path
 
 
-def _begin(plan: Plan, queue: _Queue, width: int, count: int) -> _State:
+def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
     start = functools.partial(_start, plan.problem, plan.walk, queue)
     shapes = jax.eval_shape(jax.vmap(start), jnp.zeros(width, jnp.uint32))
-    room = _room(count)
     return _State(
         lanes=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes),
-        slot=jnp.full(width, count, jnp.uint32),
+        slot=jnp.full(width, queue.total, jnp.uint32),
         cursor=jnp.asarray(np.uint32(0)),
         left=jnp.asarray(np.int32(0)),
         payoff=jnp.zeros(room, plan.points.dtype),
@@ -224,13 +182,8 @@ def _begin(plan: Plan, queue: _Queue, width: int, count: int) -> _State:
     )
 
 
-def _room(count: int, least: int | None = None) -> int:
-    """Room for so many things, payoffs if `least` is not given, in few sizes.
-
-    Runs then share compiled code.
-    """
-    if least is None:
-        least = _PAYOFFS if jax.default_backend() == "cpu" else _ALL_PAYOFFS
+def _room(count: int, least: int) -> int:
+    """Room for so many things, in few sizes: runs then share compiled code."""
     return max(least, 1 << count.bit_length())
 
 
@@ -255,54 +208,112 @@ class _How(NamedTuple):
     kernel: str
 
 
-def _how(plan: Plan, widths: Widths) -> _How:
+def _runner(plan: Plan, lanes: Lanes) -> "_Runner":
+    """The compiled loop; it is shared between plans that differ in numbers only."""
     problem, walk, control = plan.problem, plan.walk, plan.control
     spelled = problem.dim <= _SPELLED_OUT  # else it would take minutes to compile
-    unroll, kernel = (widths.unroll, widths.kernel) if spelled else (0, "")
-    return _How(problem, walk, control, plan.antithetic, _steps_a_round(plan), unroll, kernel)
+    unroll, kernel = (lanes.unroll, lanes.kernel) if spelled else (0, "")
+    how = _How(problem, walk, control, plan.antithetic, _steps_a_round(plan), unroll, kernel)
+    return _Runner(how)
 
 
-def _runner(plan: Plan, widths: Widths) -> Callable[[_Queue, _State, Array], _State]:
-    """The compiled loop; it is shared between plans that differ in numbers only."""
-    how = _how(plan, widths)
-    run = _shared(how)
-    if how.kernel != "triton":
-        return run
-    plain = _shared(how._replace(kernel="", unroll=0))
+class _Runner:
+    """Runs lanes for some rounds, in a kernel where that can be built."""
 
-    def attempt(queue: _Queue, state: _State, rounds: Array) -> _State:
-        if run.func not in _refused:
+    def __init__(self, how: _How):
+        self.how = how
+
+    def compile(self, queue: _Queue, state: _State) -> Callable[..., _State]:
+        """The compiled loop for arrays of these shapes."""
+        arrays, loop = _shared(self.how)
+        if self.how.kernel and not loop.refused:
             try:
-                return run(queue, state, rounds)
-            except (NotImplementedError, ValueError, TypeError, RuntimeError) as error:
-                # Pallas raises these for arrays or operations that kernels do not know. Plain loops
-                # know all; an error of the problem's own comes up again there.
-                _refused[run.func] = str(error)
-        return plain(queue, state, rounds)
+                return functools.partial(loop.compiled(arrays, queue, state), arrays)
+            except _CannotExpress as error:
+                loop.refused = str(error)
+                warnings.warn(
+                    f"Paths run in plain loops, since no kernel can be made of them: {error}",
+                    stacklevel=2,
+                )
+        if self.how.kernel:
+            arrays, loop = _shared(self.how._replace(kernel="", unroll=0))
+        return functools.partial(loop.compiled(arrays, queue, state), arrays)
 
-    return attempt
+    def __call__(self, queue: _Queue, state: _State, rounds: int) -> _State:
+        return self.compile(queue, state)(queue, state, jnp.asarray(rounds, jnp.int32))
 
 
-_refused: dict[Any, str] = {}
-
-
-def _shared(how: _How) -> functools.partial:
+def _shared(how: _How) -> "tuple[Any, _Loop]":
+    """The numbers of a loop, and what is compiled of it for all such numbers."""
     arrays, rest = eqx.partition(how, eqx.is_array)
     leaves, tree = jax.tree.flatten(rest)
-    return functools.partial(_compiled(tuple(leaves), tree), arrays)
+    return arrays, _loop(tuple(leaves), tree)
 
 
-@functools.cache
-def _compiled(leaves: tuple, tree):
-    rest = jax.tree.unflatten(tree, leaves)
-    on_cpu = jax.default_backend() == "cpu"
-    # our threads run whole batches; a loop cut up among the compiler's would be rounded otherwise
-    options = {"xla_cpu_prefer_vector_width": 512, "xla_cpu_multi_thread_eigen": False}
+@functools.lru_cache(maxsize=64)  # with the functions of their problems, which it keeps alive
+def _loop(leaves: tuple, tree: Any) -> "_Loop":
+    return _Loop(jax.tree.unflatten(tree, leaves))
 
-    def run(arrays, queue, state, rounds):
-        return _advance(eqx.combine(arrays, rest), queue, state, rounds)
 
-    return jax.jit(run, donate_argnums=2, compiler_options=options if on_cpu else None)
+class _CannotExpress(Exception):
+    """A kernel cannot be made of these steps; the message says why."""
+
+
+class _Loop:
+    """`_advance` compiled, for one kind of steps and arrays of several shapes."""
+
+    def __init__(self, rest: _How):
+        self.refused = ""  # why there is no kernel
+        self._kernel = bool(rest.kernel)
+        self._compiled: dict[Any, Callable[..., _State]] = {}
+        self._lock = threading.Lock()
+        # our threads run whole batches; a loop cut up among the compiler's would be rounded
+        # otherwise
+        options = {"xla_cpu_prefer_vector_width": 512, "xla_cpu_multi_thread_eigen": False}
+
+        def run(arrays, queue, state, rounds):
+            return _advance(eqx.combine(arrays, rest), queue, state, rounds)
+
+        self._jit = jax.jit(
+            run, donate_argnums=2, compiler_options=options if current().on_cpu else None
+        )
+
+    def compiled(self, arrays: Any, queue: _Queue, state: _State) -> Callable[..., _State]:
+        """Compiled before it runs, so that what fails is known before arrays are given away."""
+        leaves = jax.tree.leaves((queue, state))
+        key = tuple((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
+        with self._lock:
+            if key not in self._compiled:
+                rounds = jax.ShapeDtypeStruct((), jnp.int32)
+                lowered = self._lowered(arrays, queue, state, rounds)
+                self._compiled[key] = self._built(lowered)
+            return self._compiled[key]
+
+    def _lowered(self, *arguments: Any) -> Any:
+        try:
+            return self._jit.lower(*arguments)
+        except Exception as error:
+            if self._kernel and _is_lowering_error(error):
+                raise _CannotExpress(f"{type(error).__name__}: {error}") from error
+            raise
+
+    def _built(self, lowered: Any) -> Callable[..., _State]:
+        try:
+            return lowered.compile()
+        except jax.errors.JaxRuntimeError as error:
+            if self._kernel and "RESOURCE_EXHAUSTED" not in str(error):
+                raise _CannotExpress(f"{type(error).__name__}: {error}") from error
+            raise
+
+
+def _is_lowering_error(error: Exception) -> bool:
+    """Whether Pallas has no way to write an operation, or arrays of some shape, as a kernel.
+
+    It raises these while it translates, before anything runs; an error of the problem's own comes
+    up again in the plain loop.
+    """
+    kinds = (NotImplementedError, ValueError, TypeError)
+    return isinstance(error, kinds) or "Lowering" in type(error).__name__
 
 
 def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) -> _State:
@@ -355,7 +366,7 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Some steps in all lanes, and the running sums added to the payoffs."""
     need, together = how.walk.need(how.problem), how.walk.together(how.problem)
     path, dtype = lanes.path, lanes.dt.dtype
-    of = Stream(seed, lanes.point, path // np.uint32(2) if how.antithetic else path)
+    of = PathStream(seed, lanes.point, path // np.uint32(2) if how.antithetic else path)
     sign = jnp.where(path % np.uint32(2) == 0, 1.0, -1.0).astype(dtype)
 
     def draw_normals(unit) -> list[Array]:
@@ -490,10 +501,10 @@ def _start(problem: Problem, walk: AbstractWalk, queue: _Queue, number: Array) -
     z = queue.points[:, row]
     zero = jnp.zeros_like(queue.dt)
     dt, n_steps, start = queue.dt, queue.n_steps, None
-    if problem.horizon is not None:  # equal steps that end at the horizon
-        left = jnp.maximum(problem.horizon - z[0], 0.0)
+    if problem.timed:  # equal steps that end where time does
+        left = problem.layout.time_left(z)
         whole = jnp.maximum(jnp.ceil(left / queue.dt - 1e-3), 1.0)
-        dt, n_steps, start = left / whole, whole.astype(jnp.uint32), z[0]
+        dt, n_steps, start = left / whole, whole.astype(jnp.uint32), problem.layout.time(z)
     lane = Lane(
         point=row,
         path=total % queue.n_paths,

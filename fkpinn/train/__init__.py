@@ -10,6 +10,7 @@ from ._fit import Fit as Fit
 from ._fit import Phase as Phase
 from ._fit import fit as fit
 from ._fit import precision as precision
+from ._fit import working_in as working_in
 from ._lbfgs import LBFGS as LBFGS
 from ._many import fit_many as fit_many
 from ._natural import NaturalGradient as NaturalGradient

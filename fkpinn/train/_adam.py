@@ -14,13 +14,14 @@ from ._objective import AbstractOptimizer, Objective, Parameters, Report, not_st
 class Adam(AbstractOptimizer):
     r"""Adam with a learning rate that falls stepwise to `fall` times its start.
 
-    After every `every` of `steps` steps it is multiplied by $\exp(\ln(fall)/(steps/every))$.
+    After every `decay_every` of `steps` steps it is multiplied by
+    $\exp(\ln(fall)/(steps/decay\_every))$.
 
     Args:
         steps: steps over which the rate falls.
         learning_rate: at the start.
         fall: last rate over first.
-        every: steps between two falls.
+        decay_every: steps between two falls.
     """
 
     reasons: ClassVar[tuple[str, ...]] = ("",)
@@ -29,12 +30,13 @@ class Adam(AbstractOptimizer):
     steps: int = eqx.field(static=True)
     learning_rate: float = eqx.field(static=True, default=1e-3)
     fall: float = eqx.field(static=True, default=1e-3)
-    every: int = eqx.field(static=True, default=1000)
+    decay_every: int = eqx.field(static=True, default=1000)
 
     def __check_init__(self) -> None:
-        if self.steps < 1 or self.every < 1:
+        if self.steps < 1 or self.decay_every < 1:
             raise ValueError(
-                f"`steps` and `every` must be at least 1; got {self.steps}, {self.every}."
+                f"`steps` and `decay_every` must be at least 1; got {self.steps}, "
+                f"{self.decay_every}."
             )
         if not (self.learning_rate > 0 and 0 < self.fall <= 1):
             raise ValueError(
@@ -57,7 +59,9 @@ class Adam(AbstractOptimizer):
         return parameters + jnp.asarray(update), state, Report(loss, terms, not_stopped())
 
     def _optax(self) -> optax.GradientTransformation:
-        falls = max(self.steps // self.every, 1)
+        falls = max(self.steps // self.decay_every, 1)
         factor = math.exp(math.log(self.fall) / falls)
-        rates = optax.exponential_decay(self.learning_rate, self.every, factor, staircase=True)
+        rates = optax.exponential_decay(
+            self.learning_rate, self.decay_every, factor, staircase=True
+        )
         return optax.adam(rates)

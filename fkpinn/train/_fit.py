@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from .._compute import precision as working_precision
+from .._compute import start_thread
 from .._files import blame
 from .._progress import AbstractProgress, SilentProgress
 from .._records import write_bytes, writing
+from .._streams import fold
 from ..loss import AbstractWeighting, Fixed, Loss, cast
 from ._checkpoint import check_history, load_about, load_state, save_state
+from ._identity import difference, identity
 from ._objective import AbstractOptimizer, Objective, Parameters, Report, not_stopped, split
 
 _REPORT = 0.5  # seconds between two reports, about
@@ -95,15 +98,21 @@ def fit(
         progress: told about losses as the run goes on.
         watch: numbers worth seeing of a network, its error say; called at reports.
         folder: checkpoints and `metrics.jsonl` go here. If there is a checkpoint of the same run,
-            training goes on from it, to the same parameters bit for bit.
+            training goes on from it, to the same parameters bit for bit. One of another problem,
+            network, loss, weighting or key is refused.
         interval: seconds between two checkpoints.
         key: for fresh points.
     """
     check_phases(phases)
-    double = any(phase.optimizer.dtype == "float64" for phase in phases)
-    with jax.enable_x64(True) if double else contextlib.nullcontext():
+    with working_in(phases):
         run = _Run(phases, progress or SilentProgress(), watch, folder, interval, key)
         return run.all(network, loss)
+
+
+def working_in(phases: Sequence[Phase]) -> contextlib.AbstractContextManager[None]:
+    """Double precision if one of the phases insists on it, else as it is."""
+    double = any(phase.optimizer.dtype == "float64" for phase in phases)
+    return working_precision("float64") if double else contextlib.nullcontext()
 
 
 def check_phases(phases: Sequence[Phase]) -> None:
@@ -131,8 +140,11 @@ class _Run:
         self.began = self.saved = time.perf_counter()
         self.compile_seconds, self.done = 0.0, 0
         self.ahead: threading.Thread | None = None
+        self.identity: dict[str, Any] = {}
 
     def all(self, network: Any, loss: Loss) -> Fit:
+        if self.checkpoint is not None:
+            self.identity = identity(network, loss, self.phases, self.key)
         resumed = self._resumed()
         weighting: AbstractWeighting = Fixed()
         for index, phase in enumerate(self.phases):
@@ -149,10 +161,12 @@ class _Run:
         if self.checkpoint is None or not self.checkpoint.exists():
             return None
         about = load_about(self.checkpoint)
-        if about.get("plan") != self._plan():
+        if (part := difference(about.get("identity"), self.identity)) is not None:
+            there = (about.get("identity") or {}).get(part)
             raise ValueError(
-                f"`{self.checkpoint}` belongs to another training ({about.get('plan')!r:.500}, now "
-                f"{self._plan()!r}). Use another folder, or delete it."
+                f"`{self.checkpoint}` belongs to another training: its `{part}` differs (there "
+                f"{there!r:.300}, here {self.identity[part]!r:.300}). Use another folder, or "
+                f"delete it."
             )
         with blame(self.checkpoint):
             check_history(about.get("history"), about.get("stopped"))
@@ -172,13 +186,10 @@ class _Run:
                 raise ValueError("a parameter is not a finite number")
         return state
 
-    def _plan(self) -> str:
-        return "; ".join(f"{p.name}: {p.optimizer!r} x {p.steps}" for p in self.phases)
-
     def _begin(self, index: int, network, weighting, loss) -> _Begun:
         phase, optimizer = self.phases[index], self.phases[index].optimizer
         if phase.times > 1:
-            loss = loss.redrawn(network, jr.fold_in(self.key, index), phase.times)
+            loss = loss.redrawn(network, fold(self.key, "more points", index), phase.times)
         parameters, static, unravel = split(network, weighting)
         first = Objective(loss, jnp.zeros((), jnp.int32), static, unravel)
         state = State(parameters, optimizer.init(first, parameters), loss, first.step)
@@ -193,15 +204,12 @@ class _Run:
         self.ahead = None
         if index == len(self.phases):
             return
-        double = jnp.result_type(float) == jnp.float64
 
         def work() -> None:
-            # threads do not inherit what a context has set; errors are raised in the phase's turn
-            with jax.enable_x64(double), contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # raised in the phase's turn
                 self._begin(index, *_for_phase(self.phases[index], network, weighting, loss))
 
-        self.ahead = threading.Thread(target=work)  # no daemon: those that compile at exit crash
-        self.ahead.start()
+        self.ahead = start_thread(work)
 
     def _phase(self, index: int, network, weighting, loss, resumed):
         phase, optimizer = self.phases[index], self.phases[index].optimizer
@@ -217,7 +225,7 @@ class _Run:
         good, count, step = state, 1, int(state.step)
         while step < phase.steps:
             if phase.redraw and step and step % phase.redraw == 0:
-                fresh = jr.fold_in(jr.fold_in(self.key, index), step)
+                fresh = fold(self.key, "fresh points", index, step)
                 memory = optimizer.redrawn(state.memory)
                 state = state._replace(loss=redraw(state, fresh), memory=memory)
             upto = next_stop(phase, step, count)
@@ -264,7 +272,7 @@ class _Run:
     def _save(self, index: int, state: State) -> None:
         if self.checkpoint is None or time.perf_counter() - self.saved < self.interval:
             return
-        about = {"plan": self._plan(), "phase": index}
+        about: dict[str, Any] = {"identity": self.identity, "phase": index}
         about |= {"history": self.history, "stopped": self.stopped}
         save_state(self.checkpoint, state, about)
         self.saved = time.perf_counter()

@@ -1,6 +1,5 @@
 """Several runs at once, as one computation."""
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,13 +7,23 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._progress import AbstractProgress, SilentProgress
+from .._streams import fold
 from ..loss import AbstractWeighting, Fixed, Loss, cast
-from ._fit import Fit, Phase, State, check_phases, compiled, next_count, next_stop, precision
+from ._fit import (
+    Fit,
+    Phase,
+    State,
+    check_phases,
+    compiled,
+    next_count,
+    next_stop,
+    precision,
+    working_in,
+)
 from ._objective import Objective, split
 
 
@@ -47,8 +56,7 @@ def fit_many(
             "`networks`, `losses` and `keys` must be as many, and at least one; got "
             f"{len(networks)}, {len(losses)} and {len(keys)}."
         )
-    double = any(phase.optimizer.dtype == "float64" for phase in phases)
-    with jax.enable_x64(True) if double else contextlib.nullcontext():
+    with working_in(phases):
         run = _Runs(len(networks), progress or SilentProgress(), watch, jnp.stack(list(keys)))
         nets, loss = _stacked("networks", networks), _stacked("losses", losses)
         weighting: AbstractWeighting = Fixed()
@@ -74,14 +82,14 @@ class _Runs:
         self.compiled, self.done, self.began = 0.0, 0, time.perf_counter()
 
     def phase(self, index: int, phase: Phase, networks, weighting, loss):
-        optimizer, every = phase.optimizer, eqx.if_array(0)
+        optimizer, runs = phase.optimizer, eqx.if_array(0)  # the first axis of each array
         self.progress.start(f"compiling, {phase.name}", None)
         if phase.times > 1:
-            keys = jax.vmap(lambda key: jr.fold_in(key, index))(self.keys)
+            keys = jax.vmap(lambda key: fold(key, "more points", index))(self.keys)
             more = lambda u, terms, key: terms.redrawn(u, key, phase.times)
-            loss = eqx.filter_vmap(more, in_axes=(every, every, 0))(networks, loss, keys)
+            loss = eqx.filter_vmap(more, in_axes=(runs, runs, 0))(networks, loss, keys)
         _, static, unravel = split(_one(networks, 0), _one(weighting, 0))
-        parameters = eqx.filter_vmap(lambda u, w: split(u, w)[0], in_axes=(every, every))(
+        parameters = eqx.filter_vmap(lambda u, w: split(u, w)[0], in_axes=(runs, runs))(
             networks, weighting
         )
         start = jnp.zeros((), jnp.int32)
@@ -91,10 +99,10 @@ class _Runs:
                 p, optimizer.init(Objective(terms, start, static, unravel), p), terms, start
             )
 
-        state = eqx.filter_vmap(begin, in_axes=(0, every))(parameters, loss)
+        state = eqx.filter_vmap(begin, in_axes=(0, runs))(parameters, loss)
         one_block, one_redraw = compiled(optimizer, static, unravel)
-        block = eqx.filter_jit(eqx.filter_vmap(one_block, in_axes=(every, None)))
-        redraw = eqx.filter_jit(eqx.filter_vmap(one_redraw, in_axes=(every, 0)))
+        block = eqx.filter_jit(eqx.filter_vmap(one_block, in_axes=(runs, None)))
+        redraw = eqx.filter_jit(eqx.filter_vmap(one_redraw, in_axes=(runs, 0)))
         clock = time.perf_counter()
         jax.block_until_ready(block(state, start))
         self.compiled += time.perf_counter() - clock
@@ -103,7 +111,8 @@ class _Runs:
         good = state.parameters
         while step < phase.steps and alive.any():
             if phase.redraw and step and step % phase.redraw == 0:
-                fresh = jax.vmap(lambda k, s=step: jr.fold_in(jr.fold_in(k, index), s))(self.keys)
+                own = lambda key, s=step: fold(key, "fresh points", index, s)
+                fresh = jax.vmap(own)(self.keys)
                 memory = optimizer.redrawn(state.memory)
                 state = state._replace(loss=redraw(state, fresh), memory=memory)
             upto = next_stop(phase, step, count)

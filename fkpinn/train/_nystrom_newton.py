@@ -9,6 +9,7 @@ import jax.random as jr
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float, Int
 
+from .._streams import Stream, fold
 from .._types import Scalar
 from ._objective import AbstractOptimizer, Objective, Parameters, Report
 
@@ -32,7 +33,7 @@ class NystromNewton(AbstractOptimizer):
     Args:
         damping: $\mu$.
         rank: size of the sketch.
-        every: steps between two sketches.
+        sketch_every: steps between two sketches.
         solves: most iterations of conjugate gradients.
         tolerance: they end when the residual has fallen by this factor.
         halvings: cuts of a step before it is given up.
@@ -43,7 +44,7 @@ class NystromNewton(AbstractOptimizer):
 
     damping: float = eqx.field(static=True, default=1e-3)
     rank: int = eqx.field(static=True, default=60)
-    every: int = eqx.field(static=True, default=20)
+    sketch_every: int = eqx.field(static=True, default=20)
     solves: int = eqx.field(static=True, default=300)
     tolerance: float = eqx.field(static=True, default=1e-10)
     halvings: int = eqx.field(static=True, default=30)
@@ -51,10 +52,10 @@ class NystromNewton(AbstractOptimizer):
     def __check_init__(self) -> None:
         if not self.damping > 0:
             raise ValueError(f"`damping` must be positive; got {self.damping}.")
-        if min(self.rank, self.every, self.solves, self.halvings) < 1:
+        if min(self.rank, self.sketch_every, self.solves, self.halvings) < 1:
             raise ValueError(
-                "`rank`, `every`, `solves` and `halvings` must be at least 1; got "
-                f"{self.rank}, {self.every}, {self.solves}, {self.halvings}."
+                "`rank`, `sketch_every`, `solves` and `halvings` must be at least 1; got "
+                f"{self.rank}, {self.sketch_every}, {self.solves}, {self.halvings}."
             )
 
     def init(self, objective: Objective, parameters: Parameters) -> State:
@@ -71,8 +72,8 @@ class NystromNewton(AbstractOptimizer):
         """Sketch if it is time, solve, search."""
         (loss, terms), slope = jax.value_and_grad(objective.terms, has_aux=True)(parameters)
         times = lambda v: jax.jvp(jax.grad(objective), (parameters,), (v,))[1]
-        due = (state.taken % self.every == 0) | (state.failures > 0)
-        key = jr.fold_in(jr.key(0), state.taken)
+        due = (state.taken % self.sketch_every == 0) | (state.failures > 0)
+        key = fold(Stream(0).key, "sketch", state.taken)
         vectors, values = jax.lax.cond(
             due,
             lambda: nystrom(times, parameters, state.values.size, key),

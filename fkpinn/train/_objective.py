@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
+from .._compute import current
 from .._types import Scalar
 from ..loss import AbstractWeighting, Loss
 
@@ -90,7 +91,7 @@ def split(
 def _in_pieces(one: Callable[[Any], Any], rows: Any, n_parameters: int) -> Any:
     """`vmap`, a few rows at a time: what a layer keeps for its derivatives stays small."""
     n = jax.tree.leaves(rows)[0].shape[0]
-    most = 64 if jax.default_backend() == "cpu" else max(64, (1 << 28) // n_parameters)
+    most = current().jacobian_rows(n_parameters)
     return jax.vmap(one)(rows) if n <= most else jax.lax.map(one, rows, batch_size=most)
 
 

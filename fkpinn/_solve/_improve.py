@@ -1,26 +1,24 @@
-"""Rounds after a training: measure the error by paths, train on, and know when to stop."""
+"""Fourth stage: rounds that measure the error by paths, train on, and know when to stop."""
 
-import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-import jax.random as jr
 import numpy as np
-from jaxtyping import PRNGKeyArray
 
+from .._compute import precision
 from .._progress import AbstractProgress
-from ..evaluate import Certificate, DefectPaths, certify
+from .._streams import Stream
+from ..evaluate import Certificate, DefectPaths
 from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_interior
-from ._phases import polish
-from ._settings import Settings
+from ._certify import measure
+from ._job import Job
+from ._solution import batched
+from ._train import polish, with_doubled_points
 
 KINDS = ("polish", "refresh")
 _NEIGHBOURS = 8  # measured points whose squared errors tell where the error is large
@@ -41,19 +39,7 @@ class Improved(NamedTuple):
     notes: list[str]
 
 
-def improve(
-    problem: Problem,
-    settings: Settings,
-    network: Any,
-    *,
-    size: float,
-    trained_in: float,
-    seed: int,
-    progress: AbstractProgress,
-    watch: Callable[[Any], dict[str, float]] | None = None,
-    folder: Path | None = None,
-    key: PRNGKeyArray,
-) -> Improved:
+def improve(job: Job, network: Any, *, size: float, trained_in: float) -> Improved:
     """Certify a network; as long as it pays, train on, with or without corrected labels.
 
     A round `polish` takes more steps on residual and boundary data. A round `refresh` adds labels:
@@ -65,32 +51,26 @@ def improve(
     before.
 
     Args:
-        problem: the boundary value problem.
-        settings: sizes; `rounds` is the most there are, `target` ends them.
+        job: what is to be solved; `certificate.rounds` is the most there are, `certificate.target`
+            ends them. Checkpoints of part `j` of round `k` go to `round-k-j` in its folder.
         network: where to start.
         size: typical size of the solution.
         trained_in: seconds the training before took; a round is allowed about as many.
-        seed: of the paths.
-        progress: told how far each round is.
-        watch: numbers worth seeing of a network.
-        folder: checkpoints of part `j` of round `k` go to `round-k-j` in it.
-        key: for fresh points.
     """
-    state = Rounds(problem, settings, size, trained_in, seed, progress, watch, folder, key)
-    return state.run(network)
+    return Rounds(job, size, trained_in).run(network)
 
 
 class Rounds:
     """What `improve` knows while it goes on."""
 
-    def __init__(self, problem, settings, size, trained_in, seed, progress, watch, folder, key):
-        self.problem, self.settings, self.size = problem, settings, size
+    def __init__(self, job: Job, size: float, trained_in: float):
+        self.job, self.size = job, size
+        self.target, self.most = job.settings.certificate.target, job.settings.certificate.rounds
+        self.stream = job.stream / "rounds"
         self.seconds: dict[str, float] = {}
         self.measured_in = 0.0  # seconds of the last certificate
         self.allowed = max(trained_in, 10.0)
-        self.n_labels = max(settings.n_labels, 64)
-        self.seed, self.progress, self.watch = seed, progress, watch
-        self.folder, self.key = folder, key
+        self.n_labels = max(job.settings.n_labels, 64)
         self.gain: dict[str, float] = {}
         self.done: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
@@ -98,25 +78,18 @@ class Rounds:
     def certify(self, network: Any, number: int) -> Certificate:
         """The error after round `number`, by paths of its own."""
         began = time.perf_counter()
-        found = certify(
-            self.problem,
-            network,
-            seconds=self.settings.certify_seconds,
-            seed=self.seed + (number << 34),
-            progress=self.progress,
-        )
+        found = measure(self.job, network, self.stream / number / "certificate")
         self.measured_in = time.perf_counter() - began
         return found
 
     def run(self, network: Any) -> Improved:
         """All rounds."""
-        target = self.settings.target
         best = self.certify(network, 0)
         note = ""
-        for number in range(1, self.settings.rounds + 1):
-            if target is not None and best.ci_high <= target:
+        for number in range(1, self.most + 1):
+            if self.target is not None and best.ci_high <= self.target:
                 break
-            if note := self.too_far(best, 1 + self.settings.rounds - number):
+            if note := self.too_far(best, 1 + self.most - number):
                 break
             kind = self.choose(best)
             predicted = self.predict(kind, best)
@@ -158,10 +131,10 @@ class Rounds:
 
     def too_far(self, best: Certificate, left: int) -> str:
         """Why the target will not be reached by so many rounds like the best expected, if so."""
-        if self.settings.target is None or not self.gain:
+        if self.target is None or not self.gain:
             return ""
         end = best.typical / max(1.0, *(self.predict(kind, best) for kind in KINDS)) ** left
-        if end <= self.settings.target:
+        if end <= self.target:
             return ""
         more = "another round" if left == 1 else f"{left} more rounds"
         return f"{more} at the best pace so far would end near {end:.1e}"
@@ -173,7 +146,7 @@ class Rounds:
             f"{r['after']:.2e} in {r['seconds']:.0f} s{'' if r['kept'] else ', not kept'}"
             for r in self.done
         ]
-        target = self.settings.target
+        target = self.target
         if target is None:
             return [*said, note] if note else said
         if best.ci_high <= target:
@@ -181,8 +154,8 @@ class Rounds:
         why = note or f"{len(self.done)} rounds were not enough"
         return [
             *said,
-            f"target {target:g} not reached: {best}; {why}. Try `preset='best'`, more `rounds`, or "
-            f"wider layers.",
+            f"target {target:g} not reached: {best}; {why}. Try `preset='best'`, more "
+            f"`certificate.rounds`, or wider layers.",
         ]
 
     def predict(self, kind: str, best: Certificate) -> float:
@@ -211,55 +184,42 @@ class Rounds:
 
     def train(self, kind: str, network: Any, best: Certificate, number: int) -> Any:
         """The network after a round of that kind."""
-        point_key, fit_key = jr.split(jr.fold_in(self.key, number))
+        stream = self.stream / number
         labels, began = None, time.perf_counter()
         if kind == "refresh":
-            points = self.where(best, self.n_labels, point_key)
+            points = self.where(best, self.n_labels, stream / "labels")
             labels = corrected(
-                self.problem, network, points,
+                self.job.problem, network, points,
                 n_paths=self.label_noise(best)[0], dtype=str(best.corrections.points.dtype),
-                seed=self.seed + (number << 36), progress=self.progress,
+                seed=(stream / "paths").seed, progress=self.job.progress,
             )  # fmt: skip
         labelled = time.perf_counter()
         for part in itertools.count():
-            network = self.steps(kind, network, labels, f"{number}-{part}", fit_key, part)
+            network = self.steps(kind, network, labels, f"{number}-{part}", stream / "steps" / part)
             now = time.perf_counter()
             if now - labelled >= self.measured_in + (labelled - began):
                 return network
 
     def steps(
-        self,
-        kind: str,
-        network: Any,
-        labels: Labels | None,
-        name: str,
-        key: PRNGKeyArray,
-        part: int,
+        self, kind: str, network: Any, labels: Labels | None, name: str, stream: Stream
     ) -> Any:
         """The network after some steps on points of their own."""
+        folder = None if self.job.folder is None else self.job.folder / f"round-{name}"
         trained = polish(
-            self.problem,
-            dataclasses.replace(self.settings, polish_times=2 * self.settings.polish_times),
-            network,
-            labels,
-            size=self.size,
-            name=kind,
-            progress=self.progress,
-            watch=self.watch,
-            folder=None if self.folder is None else self.folder / f"round-{name}",
-            key=jr.fold_in(key, part),
-        )
+            with_doubled_points(self.job), network, labels,
+            size=self.size, name=kind, stream=stream, folder=folder,
+        )  # fmt: skip
         taken = self.history[-1]["step"] if self.history else 0
         self.history += [r | {"step": r["step"] + taken} for r in trained.history]
         return trained.network
 
-    def where(self, best: Certificate, n: int, key: PRNGKeyArray) -> np.ndarray:
+    def where(self, best: Certificate, n: int, stream: Stream) -> np.ndarray:
         """Points for labels: some anywhere, the others where the measured error is large."""
         from scipy.spatial import KDTree
 
-        draw_key, pick_key = jr.split(key)
-        with jax.enable_x64(True):
-            pool = np.asarray(sample_interior(self.problem, 8 * n, key=draw_key))
+        with precision("float64"):
+            key = (stream / "pool").key
+            pool = np.asarray(sample_interior(self.job.problem, 8 * n, key=key))
         found = best.corrections
         value, stderr = (np.asarray(a, np.float64) for a in (found.value, found.stderr))
         square = np.maximum(value**2 - stderr**2, 0.0)
@@ -267,10 +227,8 @@ class Rounds:
         density = np.mean(square[near], axis=1)
         mean = float(np.mean(density)) or 1.0
         chance = (1 - _FLOOR) * density / mean + _FLOOR
-        chosen = np.random.default_rng(np.asarray(jr.key_data(pick_key))).choice(
-            len(pool), n, replace=False, p=chance / chance.sum()
-        )
-        return pool[chosen]
+        generator = (stream / "pick").generator
+        return pool[generator.choice(len(pool), n, replace=False, p=chance / chance.sum())]
 
 
 def corrected(
@@ -286,8 +244,8 @@ def corrected(
     """Labels that are the network's own values, corrected by paths: noise in units of its error."""
     paths = DefectPaths(problem, network, points, dtype=dtype, seed=seed, progress=progress)
     found = paths.run(n_paths)
-    with jax.enable_x64(True):
-        own = np.asarray(jax.jit(jax.vmap(lambda z: network(z)))(jnp.asarray(points)))
+    with precision("float64"):
+        own = np.asarray(batched(network, jnp.asarray(points)))
         value = own + np.asarray(found.value, np.float64)
         return Labels.from_data(
             jnp.asarray(points), value, np.asarray(found.stderr, np.float64), source="corrected"

@@ -1,0 +1,247 @@
+"""Where and how the numerics run: device, precision, sizes of chunks, compiled code on disk."""
+
+import contextlib
+import contextvars
+import dataclasses
+import functools
+import hashlib
+import os
+import platform
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+_R = TypeVar("_R")
+_SWITCH = "FKPINN_CACHE"
+_OFF = ("0", "off", "no", "false", "none")
+_MOST_BYTES = 2 << 30  # of compiled code on disk; the longest unused goes first
+_WORTH_KEEPING = 0.05  # seconds of compilation
+
+
+class Lanes(NamedTuple):
+    """How many paths run side by side, from wide to narrow, and how many make a batch.
+
+    Where starting a loop is dear, `unroll` steps are compiled into one piece, and with `kernel`
+    (`triton`, or `interpret` to try it anywhere) whole rounds into one launch. Ended paths are
+    replaced `looks` times in the life of a path. `room` is the least number of payoffs of a batch
+    that arrays are made for, so that batches of many sizes share compiled code.
+    """
+
+    widths: tuple[int, ...]
+    batch: int
+    threads: int
+    unroll: int = 0
+    kernel: str = ""
+    looks: int = 8
+    room: int = 1 << 17
+
+
+@dataclasses.dataclass(frozen=True)
+class Compute:
+    """Device and sizes of chunks; `Compute.here()` fits them to the device of this process.
+
+    Chunk sizes are read when a function is compiled. They change the speed, never what is computed.
+
+    Args:
+        backend: `cpu`, `gpu` or another name that jax has for the device.
+        threads: processor cores that paths are spread over.
+        row_chunk: rows of a loss whose derivatives stay in a core's cache; None for all at once.
+        jacobian_entries: of the derivatives of one chunk of rows.
+        lanes: how paths run side by side; by default chosen for their number.
+    """
+
+    backend: str
+    threads: int
+    row_chunk: int | None
+    jacobian_entries: int
+    lanes: Lanes | None = None
+
+    @classmethod
+    def here(cls) -> "Compute":
+        """The default device of this process."""
+        return _on_backend(jax.default_backend())
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether paths and networks run on processor cores."""
+        return self.backend == "cpu"
+
+    @property
+    def first_precision(self) -> str:
+        """Of paths that may be run again in double precision.
+
+        An accelerator spends its time on compiling, for each precision anew.
+        """
+        return "float32" if self.on_cpu else "float64"
+
+    def jacobian_rows(self, n_parameters: int) -> int:
+        """Rows of a Jacobian that are computed at a time."""
+        return max(64, self.jacobian_entries // max(n_parameters, 1))
+
+    def lanes_for(self, paths: int) -> Lanes:
+        """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths."""
+        if self.lanes is not None:
+            return self.lanes
+        if self.on_cpu:
+            # few paths in many lanes leave most lanes idle while the last paths run, and every
+            # width is compiled on its own
+            widths = (2048, 128) if paths > 1 << 14 else (256,)
+            return Lanes(widths, 1 << 16, self.threads)
+        room = 1 << 23  # for every batch: an accelerator compiles much longer than it runs
+        if paths <= 1 << 18:  # a kernel, or another width, compiles longer than a run takes
+            return Lanes((1 << 16,), 1 << 22, 1, room=room)
+        kernel = "triton" if self.backend == "gpu" else ""
+        return Lanes((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, room=room)
+
+
+@functools.cache
+def _on_backend(backend: str) -> Compute:
+    if backend == "cpu":
+        return Compute(backend, usable_cores(), row_chunk=512, jacobian_entries=0)
+    return Compute(backend, usable_cores(), row_chunk=None, jacobian_entries=1 << 28)
+
+
+def usable_cores() -> int:
+    """Processor cores that this process may use, which containers and `taskset` limit."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+_chosen: contextvars.ContextVar[Compute | None] = contextvars.ContextVar("compute", default=None)
+
+
+def current() -> Compute:
+    """What `using` has chosen, or the default device; compiled code is kept from here on."""
+    keep_compiled_code()
+    return _chosen.get() or Compute.here()
+
+
+@contextlib.contextmanager
+def using(compute: Compute | None) -> Iterator[None]:
+    """Inside, this is the `current` one; None leaves it as it is."""
+    token = _chosen.set(compute or _chosen.get())
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+# ---- precision
+
+
+@contextlib.contextmanager
+def precision(dtype: Any = "float64") -> Iterator[None]:
+    """Inside, new arrays have this precision, `float32` or `float64`."""
+    with jax.enable_x64(jnp.dtype(dtype).itemsize == 8):
+        yield
+
+
+def current_precision() -> str:
+    """The precision of new arrays, `float32` or `float64`."""
+    return str(jnp.result_type(float))
+
+
+def in_context(work: Callable[..., _R]) -> Callable[..., _R]:
+    """The same function for another thread, which would not inherit precision and device."""
+    dtype, compute = current_precision(), _chosen.get()
+
+    def run(*arguments: Any) -> _R:
+        with precision(dtype), using(compute):
+            return work(*arguments)
+
+    return run
+
+
+def start_thread(work: Callable[[], Any]) -> threading.Thread:
+    """Run something beside, in the precision and on the device of now."""
+    thread = threading.Thread(
+        target=in_context(work)
+    )  # no daemon: those that compile at exit crash
+    thread.start()
+    return thread
+
+
+# ---- compiled code on disk
+
+
+@functools.cache
+def keep_compiled_code() -> Path | None:
+    """Keep compiled code in the user's cache folder, once a process; None where it is not kept.
+
+    The variable `FKPINN_CACHE` names another folder, or `off`. A folder that jax was told of before
+    stays. Compiled code runs when it is loaded, so a folder that others may write to is refused,
+    and every version of jax and kind of processor has its own.
+    """
+    told = os.environ.get(_SWITCH, "")
+    if told.lower() in _OFF or jax.config.jax_compilation_cache_dir:
+        return None
+    try:
+        folder = _private(_cache_root(told) / _generation())
+    except OSError as error:
+        warnings.warn(
+            f"Compiled code is not kept for the next run: {error}. Name a folder of your own in "
+            f"`{_SWITCH}`, or set it to `off`.",
+            stacklevel=2,
+        )
+        return None
+    _prune(folder.parent, _MOST_BYTES)
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", _WORTH_KEEPING)
+    from jax.experimental.compilation_cache import compilation_cache
+
+    compilation_cache.reset_cache()  # what was compiled before has made jax look away
+    return folder
+
+
+def _cache_root(told: str) -> Path:
+    if told:
+        return Path(told).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "fkpinn"
+
+
+def _generation() -> str:
+    """Versions and processor that compiled code belongs to."""
+    import jaxlib
+
+    about = [jax.__version__, jaxlib.__version__, platform.machine(), platform.python_version()]
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        about += [line for line in lines if line.startswith(("model name", "flags", "Features"))][
+            :2
+        ]
+    digest = hashlib.sha256("\n".join(about).encode()).hexdigest()[:12]
+    return f"jax-{jax.__version__}-{digest}"
+
+
+def _private(folder: Path) -> Path:
+    """The folder, made if it is not there; an error if others could write to it."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    for path in (folder.parent, folder):
+        about = path.lstat()
+        mine = not hasattr(os, "geteuid") or about.st_uid == os.geteuid()
+        if not mine or about.st_mode & 0o022 or not path.is_dir() or path.is_symlink():
+            raise PermissionError(f"`{path}` can be written by others")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"`{folder}` cannot be written")
+    return folder
+
+
+def _prune(root: Path, most: int) -> None:
+    """Remove what has not been used for longest until the rest is small enough."""
+    with contextlib.suppress(OSError):
+        found = [(path, path.stat()) for path in root.rglob("*") if path.is_file()]
+        total = sum(about.st_size for _, about in found)
+        for path, about in sorted(found, key=lambda pair: pair[1].st_atime):
+            if total <= most:
+                break
+            path.unlink(missing_ok=True)
+            total -= about.st_size

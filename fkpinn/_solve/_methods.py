@@ -1,0 +1,163 @@
+"""Methods by name: whether they take labels, and which optimizers follow each other."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from ..labels import Labels
+from ..loss import AbstractWeighting, Annealed, Fixed, Uncertainty
+from ..problem import Problem
+from ..train import LBFGS, Adam, NaturalGradient, NystromNewton, Phase
+from ._settings import Settings, close_matches
+
+_POLISH = 1e-6  # damping of the last steps
+_POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
+_LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
+_NATURAL_STEPS = 500  # where a method needs them and the settings name none
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighted:
+    """What the phases of a training are made from.
+
+    Args:
+        problem: the boundary value problem.
+        settings: sizes and weights.
+        labels: none for a plain PINN.
+        size: typical size of the solution.
+        given: a weighting of the user's own, for all phases.
+    """
+
+    problem: Problem
+    settings: Settings
+    labels: Labels | None
+    size: float
+    given: AbstractWeighting | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the terms of the loss."""
+        found = ("residual", "boundary", *(["terminal"] if self.problem.timed else []))
+        return found if self.labels is None else (*found, "labels")
+
+    def weights(self) -> dict[str, float]:
+        """At the start; labels weigh so many times their own noise, squared."""
+        weight = self.settings.training.boundary_weight
+        found = {"boundary": weight, "terminal": weight}
+        if self.labels is not None:
+            noise = max(self.labels.noise() / self.size, _LEAST_NOISE)
+            found["labels"] = self.settings.labels.weight / noise**2
+        return found
+
+    def fading(self) -> AbstractWeighting:
+        """Labels choose the basin and fade."""
+        if self.given is not None:
+            return self.given
+        rate = self.settings.labels.rate
+        return Fixed(self.weights()) if self.labels is None else Annealed(self.weights(), rate=rate)
+
+    def constant(self) -> AbstractWeighting:
+        """The same throughout, or trained along."""
+        if self.given is not None:
+            return self.given
+        if self.settings.training.uncertainty:
+            return Uncertainty(self.names)
+        return Fixed(self.weights())
+
+
+def natural_phases(work: Weighted) -> list[Phase]:
+    """Natural gradient with fresh points, and steps with many points at the end."""
+    training, redraw = work.settings.training, work.settings.points.redraw
+    optimizer = NaturalGradient(momentum=training.momentum)
+    steps = training.steps or _NATURAL_STEPS
+    phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
+    if training.polish_steps:
+        final = work.given or Fixed(polish_weights(work.problem, work.settings) | {"labels": 0.0})
+        last = polisher(work.settings, training.polish_steps)
+        phases.append(
+            Phase("polish", last, training.polish_steps, final, redraw, training.polish_times)
+        )
+    return phases
+
+
+def first_order_phases(work: Weighted) -> list[Phase]:
+    """Adam, then L-BFGS, as in the paper."""
+    training, weighting = work.settings.training, work.constant()
+    phases = []
+    if training.adam_steps:
+        adam = Adam(training.adam_steps, training.learning_rate)
+        phases.append(Phase("Adam", adam, training.adam_steps, weighting))
+    if training.lbfgs_steps:
+        first = None if phases else weighting
+        phases.append(Phase("L-BFGS", LBFGS(), training.lbfgs_steps, first))
+    return phases
+
+
+def newton_phases(work: Weighted) -> list[Phase]:
+    """The same, then NNCG."""
+    phases, steps = first_order_phases(work), work.settings.training.nncg_steps
+    if steps:
+        first = None if phases else work.constant()
+        phases.append(Phase("NNCG", NystromNewton(), steps, first))
+    return phases
+
+
+def paper_or_natural_phases(work: Weighted) -> list[Phase]:
+    """Natural gradient, unless the settings leave it out."""
+    return natural_phases(work) if work.settings.training.steps else first_order_phases(work)
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A way to train.
+
+    Args:
+        labelled: whether it takes labels.
+        phases: makes its phases.
+    """
+
+    labelled: bool
+    phases: Callable[[Weighted], list[Phase]]
+
+
+METHODS = {
+    "fk-pinn": Method(True, paper_or_natural_phases),
+    "pinn": Method(False, first_order_phases),
+    "fk-pinn-adam": Method(True, first_order_phases),
+    "fk-pinn-nncg": Method(True, newton_phases),
+    "pinn-engd": Method(False, natural_phases),
+    "pinn-nncg": Method(False, newton_phases),
+}
+
+
+def find_method(method: str) -> Method:
+    """The method of that name, or an error."""
+    if method not in METHODS:
+        raise ValueError(
+            f"`method` must be one of {tuple(METHODS)}; got {method!r}."
+            f"{close_matches(method, METHODS)}"
+        )
+    return METHODS[method]
+
+
+def for_method(settings: Settings, method: str) -> Settings:
+    """A plain PINN takes all collocation points for the residual."""
+    return settings if find_method(method).labelled else settings.changed({"labels.p_data": 0.0})
+
+
+def polisher(settings: Settings, steps: int) -> NaturalGradient:
+    """The optimizer of the last steps."""
+    # With fresh points in every step and less damping, directions that these points hardly
+    # determine would be moved by chance; towards the end that chance is averaged out.
+    momentum = settings.training.momentum
+    return NaturalGradient(damping=_POLISH, least=_POLISH, momentum=momentum, settle=3 * steps // 5)
+
+
+def polish_weights(problem: Problem, settings: Settings) -> dict[str, Any]:
+    """Where the residual is small, what is left is mostly error of the Dirichlet data.
+
+    More weight on slopes at reflecting walls made the committor worse, so there it stays.
+    """
+    factor = _POLISH_BOUNDARY if all(problem.absorbing()) else 1.0
+    weight = settings.training.boundary_weight * factor
+    return {"boundary": weight, "terminal": weight}

@@ -1,0 +1,96 @@
+"""All stages, one after the other: label, train, certify, improve."""
+
+import time
+from typing import Any, NamedTuple
+
+from ..evaluate import Certificate, NoCertificate
+from ..labels import Labels
+from ..train import Fit
+from ._certify import compile_ahead
+from ._improve import Improved, improve
+from ._job import Job
+from ._label import label
+from ._train import solution_size, train
+
+
+class Outcome(NamedTuple):
+    """What the stages have made, and the seconds each took.
+
+    `trained` holds the network of the last round that was kept. `certificate` is None where none
+    was asked for, or where paths cannot measure the error; `trained.stopped` says so then.
+    """
+
+    labels: Labels | None
+    trained: Fit
+    certificate: Certificate | None
+    rounds: list[dict[str, Any]]
+    seconds: dict[str, float]
+
+
+def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outcome:
+    """Label, train, and measure and improve if so asked.
+
+    Args:
+        job: what is to be solved.
+        labels: labels of the user's own; none are made then.
+        certify: whether the error is measured, and rounds of training follow as the settings say.
+    """
+    check_labels(job, labels)
+    clock = [time.perf_counter()]
+    labels = label(job) if labels is None else labels
+    clock.append(time.perf_counter())
+    ahead = compile_ahead(job, labels) if certify else None
+    trained = train(job, labels)
+    clock.append(time.perf_counter())
+    certificate, rounds = None, []
+    if ahead is not None:
+        ahead.join()
+    if certify:
+        try:
+            improved = improve(
+                job, trained.network, size=solution_size(labels), trained_in=clock[2] - clock[0]
+            )
+            trained, certificate = _with_rounds(trained, improved), improved.certificate
+            rounds = improved.rounds
+        except NoCertificate as error:  # the network is worth keeping
+            trained = trained._replace(stopped=[*trained.stopped, f"no certificate: {error}"])
+    clock.append(time.perf_counter())
+    seconds = {
+        "labels": clock[1] - clock[0],
+        "compile": trained.compile_seconds,
+        "train": clock[2] - clock[1] - trained.compile_seconds,
+        "certify": clock[3] - clock[2],
+    }
+    return Outcome(labels, trained, certificate, rounds, seconds)
+
+
+def check_labels(job: Job, labels: Labels | None) -> None:
+    """Refuse labels that would not be used, or that are of another problem."""
+    if labels is None:
+        return
+    if not job.how.labelled:
+        raise ValueError(
+            f"`labels` were given and `method` is {job.method!r}, which takes none: they would be "
+            f"dropped. Leave `labels` away, or choose a method with labels such as 'fk-pinn'."
+        )
+    if job.settings.labels.p_data == 0:
+        raise ValueError(
+            "`labels` were given and the setting `labels.p_data` is 0, which leaves labels out: "
+            "they would be dropped. Leave one of them away."
+        )
+    if labels.points.shape[1] != job.problem.n_coords:
+        raise ValueError(
+            f"`labels` must be at points of length {job.problem.n_coords}; got points of shape "
+            f"{labels.points.shape}."
+        )
+
+
+def _with_rounds(trained: Fit, improved: Improved) -> Fit:
+    """One record of the training and of the rounds after it."""
+    taken = trained.history[-1]["step"] if trained.history else 0
+    later = [record | {"step": record["step"] + taken} for record in improved.history]
+    return trained._replace(
+        network=improved.network,
+        history=trained.history + later,
+        stopped=trained.stopped + improved.notes,
+    )

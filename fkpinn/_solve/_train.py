@@ -1,0 +1,192 @@
+"""Second stage: a network, its loss, and the phases of its training."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from .._compute import precision
+from .._field import AbstractField
+from .._streams import Stream
+from ..labels import Labels
+from ..loss import AbstractSampler, Adaptive, Fixed, Loss, cast, make_loss
+from ..nn import MLP, HardDirichlet
+from ..problem import Problem
+from ..train import Fit, Phase, fit, fit_many, working_in
+from ._job import Job
+from ._methods import Weighted, polish_weights, polisher
+from ._settings import Settings
+
+_ROUND_STEPS = 40  # of a round, where the settings name none
+_OWN_STEPS = 500  # of an optimizer of the user's, where the settings name none
+
+
+def train(job: Job, labels: Labels | None) -> Fit:
+    """Draw points, make the network, run the phases.
+
+    Args:
+        job: what is to be solved.
+        labels: from the stage before, or the user's own; None for a plain PINN.
+    """
+    work = _Work.of(job, labels)
+    return fit(
+        work.network, work.loss, work.phases,
+        progress=job.progress, watch=job.watch, folder=job.folder,
+        interval=job.settings.training.checkpoint_seconds, key=work.key,
+    )  # fmt: skip
+
+
+def train_together(jobs: Sequence[Job], labels: Sequence[Labels | None]) -> list[Fit]:
+    """What `train` does for each of these jobs, which differ in their seeds, as one computation."""
+    works = [_Work.of(job, own) for job, own in zip(jobs, labels, strict=True)]
+    return fit_many(
+        [work.network for work in works], [work.loss for work in works], works[0].phases,
+        progress=jobs[0].progress, keys=[work.key for work in works],
+    )  # fmt: skip
+
+
+class _Work(NamedTuple):
+    """What a training starts from."""
+
+    network: AbstractField
+    loss: Loss
+    phases: list[Phase]
+    key: PRNGKeyArray
+
+    @classmethod
+    def of(cls, job: Job, labels: Labels | None) -> "_Work":
+        settings, stream = job.settings, job.stream
+        size = output_size(settings, labels)
+        phases = _phases(job, labels, size)
+        with working_in(phases):
+            dtype = jnp.dtype(phases[0].optimizer.dtype or "float32")
+            loss = make_loss(
+                job.problem, settings.n_interior, settings.points.n_boundary, labels,
+                size=None if settings.training.uncertainty else size,
+                by_error=not settings.training.uncertainty,
+                sampler=_sampler(job), dtype=dtype, key=(stream / "points").key,
+            )  # fmt: skip
+            if job.parts.network is not None:
+                network = cast(job.parts.network, dtype)
+            else:
+                key = (stream / "network").key
+                network = make_network(job.problem, settings, size, dtype=dtype, key=key)
+        return cls(network, loss, phases, (stream / "training").key)
+
+
+def _phases(job: Job, labels: Labels | None, size: float) -> list[Phase]:
+    settings, own = job.settings, job.parts.optimizer
+    work = Weighted(job.problem, settings, labels, size, job.parts.weighting)
+    if own is not None:
+        steps = settings.training.steps or _OWN_STEPS
+        name = type(own).__name__
+        return [Phase(name, own, steps, work.fading(), settings.points.redraw)]
+    phases = job.how.phases(work)
+    if not phases:
+        raise ValueError(
+            f"The settings leave nothing to do for `{job.method}`: give it `training.adam_steps` "
+            f"or `training.lbfgs_steps`."
+        )
+    return phases
+
+
+def _sampler(job: Job) -> AbstractSampler | None:
+    if job.parts.sampler is not None:
+        return job.parts.sampler
+    return Adaptive() if job.settings.points.adaptive else None
+
+
+def polish(
+    job: Job,
+    network: AbstractField,
+    labels: Labels | None,
+    *,
+    size: float,
+    name: str,
+    stream: Stream,
+    folder: Path | None = None,
+) -> Fit:
+    """Train a good network on, with many points; labels weigh what their noise allows.
+
+    The residual that is left counts as the noise of its points, so that a label weighs as many of
+    these as its own noise, squared, goes into it.
+
+    Args:
+        job: what is to be solved.
+        network: where to start.
+        labels: corrected ones; None for residual and boundary data alone.
+        size: typical size of the solution.
+        name: of the phase.
+        stream: of the points.
+        folder: for checkpoints.
+    """
+    settings = job.settings
+    times = settings.training.polish_times
+    n_interior = times * settings.points.n_collocation
+    with precision("float64"):
+        network = cast(network, "float64")
+        loss = make_loss(
+            job.problem, n_interior, times * settings.points.n_boundary, labels,
+            size=None if settings.training.uncertainty else size,
+            by_error=not settings.training.uncertainty,
+            sampler=_sampler(job), dtype=jnp.dtype("float64"), key=(stream / "points").key,
+        )  # fmt: skip
+        given = polish_weights(job.problem, settings)
+        if labels is not None:
+            left = float(loss.terms["residual"](network))
+            relative = labels.noise() / size
+            given["labels"] = left / relative**2 * len(labels.value) / n_interior
+        steps = settings.training.polish_steps or _ROUND_STEPS
+        redraw = settings.points.redraw
+        phase = Phase(name, polisher(settings, steps), steps, Fixed(given), redraw)
+        return fit(
+            network, loss, [phase],
+            progress=job.progress, watch=job.watch, folder=folder,
+            interval=settings.training.checkpoint_seconds, key=(stream / "training").key,
+        )  # fmt: skip
+
+
+def solution_size(labels: Labels | None) -> float:
+    """Typical size of the solution; 1 where nothing is known of it."""
+    return 1.0 if labels is None else labels.size()
+
+
+def output_size(settings: Settings, labels: Labels | None) -> float:
+    """What the network's output is multiplied by."""
+    return solution_size(labels) if settings.network.scaled else 1.0
+
+
+def make_network(
+    problem: Problem, settings: Settings, size: float, *, dtype, key: PRNGKeyArray
+) -> AbstractField:
+    """A network for the problem, with its boundary data built in if the settings say so."""
+    network = MLP(
+        *problem.bounds(),
+        settings.network.widths,
+        frequencies=settings.network.frequencies,
+        output_scale=size,
+        dtype=dtype,
+        key=key,
+    )
+    return harden(problem, network) if settings.network.hard else network
+
+
+def harden(problem: Problem, network: AbstractField) -> AbstractField:
+    """The network with the Dirichlet data built in."""
+    data = {
+        part: condition.data()["value"]
+        for part, condition in problem.boundary.items()
+        if condition.absorbs
+    }
+    if not data:
+        raise ValueError("`network.hard` needs a Dirichlet part, and the problem has none.")
+    return HardDirichlet(network, problem.domain, data, layout=problem.layout)
+
+
+def with_doubled_points(job: Job) -> Job:
+    """The same job with twice the points in its last steps."""
+    times = 2 * job.settings.training.polish_times
+    return dataclasses.replace(job, settings=job.settings.changed({"training.polish_times": times}))

@@ -1,0 +1,54 @@
+"""The loss of a problem: all its terms, at points drawn for them."""
+
+from typing import Any
+
+from jaxtyping import PRNGKeyArray
+
+from .._streams import fold
+from ..labels import Labels
+from ..problem import Problem
+from ..sampling import sample_boundary, sample_terminal
+from ._sampler import AbstractSampler, Spread
+from ._terms import AbstractTerm, BoundaryTerm, LabelTerm, Loss, ResidualTerm, TerminalTerm
+
+
+def make_loss(
+    problem: Problem,
+    n_interior: int,
+    n_boundary: int,
+    labels: Labels | None = None,
+    *,
+    size: float | None = None,
+    by_error: bool = False,
+    sampler: AbstractSampler | None = None,
+    dtype: Any,
+    key: PRNGKeyArray,
+) -> Loss:
+    """Residual, boundary data, data at the end of time, and labels.
+
+    Args:
+        problem: the boundary value problem.
+        n_interior: points of the residual.
+        n_boundary: points on the boundary, and at the time at which data are given.
+        labels: none for a plain PINN.
+        size: typical size of the solution, in units of which violations count; None leaves them as
+            they are, as in the paper.
+        by_error: weigh labels by their errors.
+        sampler: where fresh points of the residual go; the first ones are spread evenly.
+        dtype: precision.
+        key: of the points.
+    """
+    spread = Spread()
+    none: Any = None  # it does not look at the network
+    inside = spread.draw(problem, none, none, n_interior, dtype, key=fold(key, "residual"))
+    on = sample_boundary(problem, n_boundary, dtype=dtype, key=fold(key, "boundary"))
+    terms: dict[str, AbstractTerm] = {
+        "residual": ResidualTerm(problem, inside, size, sampler or spread),
+        "boundary": BoundaryTerm(problem, on, size or 1.0),
+    }
+    if problem.timed:
+        last = sample_terminal(problem, n_boundary, dtype=dtype, key=fold(key, "terminal"))
+        terms["terminal"] = TerminalTerm(problem, last, size or 1.0)
+    if labels is not None:
+        terms["labels"] = LabelTerm.of(labels, size=size or 1.0, by_error=by_error, dtype=dtype)
+    return Loss(terms)

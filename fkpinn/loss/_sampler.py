@@ -1,0 +1,125 @@
+"""Where fresh points of the residual go."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import jax.random as jr
+from jaxtyping import PRNGKeyArray
+
+from .._streams import fold
+from .._types import Points, Scalar, ScalarField
+from ..problem import Problem, Uniform
+from ..sampling import sample_interior
+from ._rows import each
+
+
+class AbstractSampler(eqx.Module):
+    """Draws points of the residual; under `jit`, as training goes on."""
+
+    @abc.abstractmethod
+    def draw(
+        self,
+        problem: Problem,
+        u: ScalarField,
+        at: Callable[[Any, Any], Scalar],
+        n: int,
+        dtype: Any,
+        *,
+        key: PRNGKeyArray,
+    ) -> Points:
+        """Fresh points.
+
+        Args:
+            problem: the boundary value problem.
+            u: the network as it is now.
+            at: its violation of the equation, a function of the network and a point.
+            n: how many.
+            dtype: precision of the points.
+            key: random key.
+        """
+
+
+class Spread(AbstractSampler):
+    """Points of the whole domain, mixed with points of the problem's measure where it has one.
+
+    The equation must hold wherever paths go, not only where the answer is wanted.
+
+    Args:
+        share: of the points that come from a measure that is not uniform.
+    """
+
+    share: float = eqx.field(static=True, default=0.5)
+
+    def __check_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"`share` must lie between 0 and 1; got {self.share}.")
+
+    def draw(
+        self,
+        problem: Problem,
+        u: ScalarField,
+        at: Callable[[Any, Any], Scalar],
+        n: int,
+        dtype: Any,
+        *,
+        key: PRNGKeyArray,
+    ) -> Points:
+        """Independent of the network."""
+        del u, at
+        wanted = 0 if isinstance(problem.measure, Uniform) else int(self.share * n)
+        parts = []
+        if wanted < n:
+            own = fold(key, "domain")
+            parts.append(
+                sample_interior(problem, n - wanted, measure=Uniform(), dtype=dtype, key=own)
+            )
+        if wanted:
+            own = fold(key, "measure")
+            parts.append(sample_interior(problem, wanted, dtype=dtype, key=own))
+        return jnp.concatenate(parts)
+
+
+class Adaptive(AbstractSampler):
+    r"""Residual-based draws: a point is taken with probability $\propto |R|^k/\overline{|R|^k}+c$.
+
+    The distribution of Wu et al. (Comput. Methods Appl. Mech. Eng. 403, 2023); $k = 0$ or large
+    $c$ make it that of the candidates.
+
+    Args:
+        power: $k$.
+        floor: $c$.
+        pool: candidates for each point that is wanted.
+    """
+
+    power: float = eqx.field(static=True, default=1.0)
+    floor: float = eqx.field(static=True, default=1.0)
+    pool: int = eqx.field(static=True, default=4)
+
+    def __check_init__(self) -> None:
+        if self.power < 0 or self.floor < 0 or self.pool < 1:
+            raise ValueError(
+                "`Adaptive` needs `power` and `floor` of at least 0 and `pool` of at least 1; got "
+                f"{self.power}, {self.floor}, {self.pool}."
+            )
+
+    def draw(
+        self,
+        problem: Problem,
+        u: ScalarField,
+        at: Callable[[Any, Any], Scalar],
+        n: int,
+        dtype: Any,
+        *,
+        key: PRNGKeyArray,
+    ) -> Points:
+        """`n` of the candidates, without repetition."""
+        own = fold(key, "pool")
+        candidates = Spread().draw(problem, u, at, self.pool * n, dtype, key=own)
+        size = jnp.abs(each(at, u, candidates)) ** self.power
+        chance = size / jnp.maximum(jnp.mean(size), jnp.finfo(dtype).tiny) + self.floor
+        # the n largest of log p + Gumbel noise are a draw without repetition
+        noise = jr.gumbel(fold(key, "pick"), (len(candidates),), dtype)
+        return candidates[jnp.argsort(-(jnp.log(chance) + noise))[:n]]

@@ -1,0 +1,238 @@
+"""Where the answer is wanted: the law of the points that errors are averaged over."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jax.scipy.special import ndtri
+from jaxtyping import Array, Bool, Float
+
+from .._streams import fold
+from .._types import Numbers, SpaceTimePoint
+from ..domain import AbstractDomain, frozen
+from ._layout import Layout
+
+_KEY_COORDS = 4  # uniform coordinates that make a key: 23 random bits each in single precision
+
+
+class Region(NamedTuple):
+    """The points of a problem: a set in space, and the time where there is one."""
+
+    domain: AbstractDomain
+    layout: Layout
+
+
+class Draw(NamedTuple):
+    """A candidate point; `keep` is False where it must be drawn again."""
+
+    point: SpaceTimePoint
+    keep: Bool[Array, ""]
+
+
+class AbstractMeasure(eqx.Module):
+    """A law of points, as a map from the unit cube that may reject some of its points.
+
+    Labels, errors, certificates and tests follow it; where time runs it is uniform, unless a law
+    says otherwise.
+    """
+
+    @abc.abstractmethod
+    def n_coords(self, region: Region) -> int:
+        """Coordinates of the unit cube that `draw` takes."""
+
+    @abc.abstractmethod
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """A point from a point of the unit cube; kept ones follow the law if `u` is uniform."""
+
+    def checked(self, region: Region) -> "AbstractMeasure":
+        """The same law, or an error if it does not fit the region."""
+        return self
+
+    def describe(self) -> str:
+        """A few words for reports."""
+        return type(self).__name__
+
+
+class Uniform(AbstractMeasure):
+    """All points of the domain alike."""
+
+    def n_coords(self, region: Region) -> int:
+        """Those of the domain, and one for the time."""
+        return region.domain.n_interior_coords + region.layout.timed
+
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """The map of the domain."""
+        time, rest = region.layout.from_cube(u)
+        x, keep = region.domain.interior_map(rest)
+        return Draw(region.layout.point(time, x), keep)
+
+
+class Normal(AbstractMeasure):
+    """A normal law with independent coordinates, cut to the domain.
+
+    Args:
+        mean: its center, one number an axis.
+        std: standard deviation, a positive number or one an axis.
+    """
+
+    mean: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
+    std: Any = eqx.field(static=True, converter=frozen)
+
+    def n_coords(self, region: Region) -> int:
+        """One an axis."""
+        return region.layout.n_coords
+
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """By the inverse of the distribution function."""
+        time, rest = region.layout.from_cube(u)
+        tiny = jnp.finfo(u.dtype).tiny
+        mean, std = (jnp.asarray(np.asarray(a), u.dtype) for a in (self.mean, self.std))
+        x = mean + std * ndtri(jnp.maximum(rest, tiny))
+        return Draw(region.layout.point(time, x), region.domain.contains(x))
+
+    def checked(self, region: Region) -> "Normal":
+        """Refuse sizes that do not fit."""
+        d, std = region.layout.dim, np.asarray(self.std)
+        if len(self.mean) != d or std.shape not in ((), (d,)):
+            raise ValueError(
+                f"`Normal(mean=..., std=...)` must have {d} numbers each, or one for `std`; got "
+                f"{len(self.mean)} and shape {std.shape}."
+            )
+        if not (np.all(np.isfinite(self.mean)) and np.all(std > 0) and np.all(np.isfinite(std))):
+            raise ValueError(
+                f"`Normal` needs a finite `mean` and positive `std`; got {self.mean}, {self.std}."
+            )
+        return self
+
+
+class InBox(AbstractMeasure):
+    """Uniform on the part of the domain that lies in a box.
+
+    Args:
+        lower: smallest value on each axis.
+        upper: largest value on each axis.
+    """
+
+    lower: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
+    upper: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
+
+    def n_coords(self, region: Region) -> int:
+        """One an axis."""
+        return region.layout.n_coords
+
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """Scaled to the box."""
+        time, rest = region.layout.from_cube(u)
+        lower, upper = (jnp.asarray(np.asarray(a), u.dtype) for a in (self.lower, self.upper))
+        x = lower + (upper - lower) * rest
+        return Draw(region.layout.point(time, x), region.domain.contains(x))
+
+    def checked(self, region: Region) -> "InBox":
+        """Refuse sizes that do not fit."""
+        d = region.layout.dim
+        if len(self.lower) != d or len(self.upper) != d:
+            raise ValueError(
+                f"`InBox(lower, upper)` must have {d} numbers each; got {len(self.lower)} and "
+                f"{len(self.upper)}."
+            )
+        if not np.all(np.less(self.lower, self.upper)):
+            raise ValueError(
+                f"`InBox(lower, upper)` must have `lower` below `upper` on each axis; got "
+                f"{self.lower}, {self.upper}."
+            )
+        return self
+
+
+class At(AbstractMeasure):
+    """Given points, each as likely as the others.
+
+    Args:
+        points: one a row, inside the domain: places, or with a time in front where the problem has
+            one; without it times are uniform.
+    """
+
+    points: Float[Array, "n c"]
+
+    def __init__(self, points: Numbers):
+        self.points = jnp.atleast_2d(jnp.asarray(np.asarray(points, float)))
+
+    def n_coords(self, region: Region) -> int:
+        """One for the choice, one for a time."""
+        return 1 + self._adds_time(region)
+
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """One of them."""
+        n = len(self.points)
+        row = self.points.astype(u.dtype)[jnp.minimum((u[-1] * n).astype(jnp.int32), n - 1)]
+        if self._adds_time(region):
+            row = region.layout.point(region.layout.from_cube(u)[0], row)
+        return Draw(row, jnp.array(True))
+
+    def checked(self, region: Region) -> "At":
+        """Refuse points of another length, or outside."""
+        layout, width = region.layout, self.points.shape[-1]
+        if self.points.ndim != 2 or width not in (layout.dim, layout.n_coords):
+            raise ValueError(
+                f"`At(points)` must have shape (n, {layout.n_coords}); got {self.points.shape}."
+            )
+        space = self.points if self._adds_time(region) else layout.space(self.points)
+        inside = np.asarray(jax.vmap(region.domain.contains)(space))
+        if not np.all(inside):
+            first = np.asarray(self.points)[int(np.argmin(inside))]
+            raise ValueError(
+                f"`At(points)` must lie inside the domain; {np.count_nonzero(~inside)} of "
+                f"{len(inside)} do not, the first at {first}."
+            )
+        return self
+
+    def _adds_time(self, region: Region) -> bool:
+        return region.layout.timed and self.points.shape[-1] == region.layout.dim
+
+
+class Sampler(AbstractMeasure):
+    """A law of your own: a function that draws one point from a random key.
+
+    Args:
+        function: takes a key of `jax.random` and returns a place of shape `(d,)`, or a point with
+            the time in front. Points outside the domain are drawn again.
+    """
+
+    function: Callable[..., Any]
+
+    def n_coords(self, region: Region) -> int:
+        """What makes a key, and a time."""
+        return _KEY_COORDS + region.layout.timed
+
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """From a key made of the coordinates."""
+        time, rest = region.layout.from_cube(u)
+        key = jr.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+        for word in (rest * 2.0**23).astype(jnp.uint32):
+            key = fold(key, "sampler", word)
+        found = jnp.asarray(self.function(key), u.dtype)
+        if found.shape[-1] == region.layout.n_coords:
+            z = found
+        else:
+            z = region.layout.point(time, found)
+        return Draw(z, region.domain.contains(region.layout.space(z)))
+
+    def checked(self, region: Region) -> "Sampler":
+        """Refuse a function whose points have another shape."""
+        layout = region.layout
+        if not callable(self.function):
+            raise TypeError(
+                f"`Sampler(function)` must be a function of a random key; got {self.function!r}."
+            )
+        key = jax.eval_shape(lambda: jr.wrap_key_data(jnp.zeros(2, jnp.uint32)))
+        shape = jnp.shape(jax.eval_shape(self.function, key))
+        if shape not in ((layout.dim,), (layout.n_coords,)):
+            raise ValueError(
+                f"`Sampler(function)` must return one point of shape ({layout.dim},); got shape "
+                f"{shape}."
+            )
+        return self
