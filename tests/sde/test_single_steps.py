@@ -78,6 +78,7 @@ def test_steps_with_constant_noise(kind):
     signs = jnp.ones(1)
     np.testing.assert_allclose(Platen().step(*args[:-1], signs), heun, rtol=1e-12)
     assert Platen().n_signs(problem) == 1 and Heun().n_signs(problem) == 0
+    assert (EulerMaruyama.order, Heun.order, Platen.order) == (1, 2, 2)
 
 
 def test_steps_end_one_step_later():
