@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
-from fkpinn.sde import EulerMaruyama, PlainExit, Plan, Scheme, Widths, run_batches
+from fkpinn.sde import (
+    EulerMaruyama,
+    PlainExit,
+    Plan,
+    Scheme,
+    Widths,
+    describe_lost_path,
+    run_batches,
+)
 from fkpinn.sde._random import Stream, ahead, normals, seed_words
 from fkpinn.sde._walk import follow
 
@@ -113,8 +121,24 @@ def test_many_numbers_a_step_are_those_of_few():
     """From nine blocks on they are drawn along an axis."""
     word = jnp.zeros(2, jnp.uint32)
     of = Stream(tuple(map(jnp.asarray, seed_words(3))), word, jnp.arange(2, dtype=jnp.uint32))
-    few = ahead(lambda unit: normals(of, unit, 4, jnp.float64), word, 4, 18)
-    many = ahead(lambda unit: normals(of, unit, 36, jnp.float64), word, 36, 2)
-    few = np.stack(few, axis=1).reshape(72, 2)
-    np.testing.assert_array_equal(np.stack(many, axis=1).reshape(72, 2), few)
+    few = ahead(lambda unit: normals(of, unit, 4, jnp.float64), word, 4, 9)
+    many = ahead(lambda unit: normals(of, unit, 36, jnp.float64), word, 36, 1)
+    few = np.stack(few, axis=1).reshape(36, 2)
+    np.testing.assert_array_equal(np.stack(many, axis=1).reshape(36, 2), few)
     assert ahead(lambda unit: normals(of, unit, 0, jnp.float64), word, 0, 4) == []
+
+
+def test_a_lost_path_says_what_failed_and_where():
+    good = plan(4)
+    # from 0.9 some path soon leaves to the right
+    pushes = {k: 0.5 * DT + math.sqrt(DT) * drawn(2, k, 4)[0] for k in range(4)}
+    path = max(pushes, key=pushes.get)
+    assert 0.9 + pushes[path] > 1
+    last, number = np.array([0.9 + pushes[path]]), 8 + path
+    hole = fk.Problem(
+        good.problem.domain, drift=[0.5], boundary=lambda x: jnp.where(x[0] > 1, jnp.nan, 3.0),
+        source=lambda x: x[0], check=False,
+    )  # fmt: skip
+    said = describe_lost_path(good._replace(problem=hole), number, 3)
+    assert said.startswith("`boundary['outer']` is not finite along a path")
+    assert f"path {path} from point [0.9], at {last} after 1 steps (3 paths" in said
