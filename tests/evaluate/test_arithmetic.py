@@ -156,7 +156,7 @@ def certified(monkeypatch, error, **how):
 
     monkeypatch.setattr("fkpinn.evaluate._certify.DefectPaths", paths)
     problem = fk.catalogue("poisson").problem
-    certify(problem, lambda z: z[0], n_points=300, **how)
+    certify(problem, lambda z: z[0], **{"n_points": 300, **how})
     return made
 
 
@@ -165,6 +165,14 @@ def test_small_errors_are_measured_in_double_precision(monkeypatch):
     assert certified(monkeypatch, 1.5e-3) == [("float32", 256), ("float64", 300)]
     assert certified(monkeypatch, 1.5e-3, n_paths=8) == [("float32", 300)]
     assert certified(monkeypatch, 5e-4, n_paths=8) == [("float32", 300), ("float64", 300)]
+
+
+def test_the_fewest_points_and_paths(monkeypatch):
+    how = {"n_points": 8, "n_paths": 4, "seconds": 0.5}
+    assert certified(monkeypatch, 0.1, **how) == [("float32", 8)]
+    for few in ({"n_points": 7}, {"n_paths": 3}, {"seconds": -1.0}):
+        with pytest.raises(ValueError, match="must be"):
+            certified(monkeypatch, 0.1, **(how | few))
 
 
 def test_values_are_corrected_and_limits_hold_noise_and_step(monkeypatch):

@@ -240,26 +240,114 @@ def test_damaged_arrays_are_named(tmp_path):
     assert Labels.load(path).n_paths == 0
 
 
-def test_small_estimates_are_means_of_payoffs(monkeypatch):
-    """Values, errors and shares that were cut, from payoffs that are given."""
+@pytest.fixture
+def given(monkeypatch):
+    """Labels are made from payoffs that are given; returns the plans that were asked for."""
     from fkpinn.sde import Ended
 
     payoff = np.array([1.0, 3.0, 5.0, 7.0, -2.0, -2.0, -2.0, -6.0])
     late = np.array([0, 1, 0, 0, 1, 1, 0, 0], bool)
-    ended = Ended(0, payoff, late, np.arange(8))
-    monkeypatch.setattr("fkpinn.labels._estimate.run_batches", lambda *_: iter([ended]))
+    plans = []
+
+    def run(plan, batches, widths):
+        plans.append(plan)
+        n = len(plan.points) * plan.n_paths
+        return iter([Ended(0, np.resize(payoff, n), np.resize(late, n), np.arange(n))])
+
+    monkeypatch.setattr("fkpinn.labels._estimate.run_batches", run)
     monkeypatch.setattr("fkpinn.labels._estimate.compile_batch", lambda *_: None)
-    points, how = jnp.asarray([[0.0], [0.5]]), {"n_paths": 4, "dt": 0.1, "scheme": "euler"}
-    found = fk.estimate_labels(line(), points, t_max=9.0, throw=False, **how)
+    return plans
+
+
+TWO = jnp.asarray([[0.0], [0.5]])
+
+
+def test_small_estimates_are_means_of_payoffs(given):
+    """Values, errors and shares that were cut, from payoffs that are given."""
+    how = {"n_paths": 4, "dt": 0.1, "scheme": "euler", "t_max": 9.0}
+    found = fk.estimate_labels(line(), TWO, throw=False, **how)
     np.testing.assert_allclose(found.value, [4.0, -3.0])
     np.testing.assert_allclose(found.stderr, [math.sqrt(20 / 3) / 2, 1.0])
     np.testing.assert_array_equal(found.unfinished, [1, 2])
     np.testing.assert_allclose(found.truncation, [0.25 * 4.0, 0.5 * 4.0])
     np.testing.assert_allclose(found.skew, [0.0, -2 / math.sqrt(3)], atol=1e-12)
     assert found.provenance["path_steps"] == 28 and found.provenance["t_max"] == 9.0
-    pairs = fk.estimate_labels(line(), points, t_max=9.0, throw=False, antithetic=True, **how)
+    pairs = fk.estimate_labels(line(), TWO, throw=False, antithetic=True, **how)
     np.testing.assert_allclose(pairs.value, [4.0, -3.0])
     np.testing.assert_allclose(pairs.stderr, [2.0, 1.0])
     np.testing.assert_array_equal(pairs.unfinished, [1, 2])
     with pytest.raises(ValueError, match="3 of 8 paths had not ended at `t_max`=9"):
-        fk.estimate_labels(line(), points, t_max=9.0, antithetic=True, **how)
+        fk.estimate_labels(line(), TWO, antithetic=True, **how)
+    assert [plan.n_steps for plan in given] == [90, 90, 90]  # 9 / 0.1, in spite of rounding
+
+
+def test_biases_come_from_half_the_paths_with_twice_the_step(given):
+    how = {"dt": 0.1, "scheme": "euler", "t_max": 9.0, "throw": False, "seed": 2**64 - 1}
+    found = fk.estimate_labels(line(), TWO, n_paths=18, bias=True, **how)
+    fine, coarse = given
+    assert (fine.n_paths, fine.dt, fine.seed, fine.n_steps) == (18, 0.1, 2**64 - 1, 90)
+    assert (coarse.n_paths, coarse.dt, coarse.seed, coarse.n_steps) == (8, 0.2, 0, 45)
+    assert np.all(np.isfinite(found.bias))
+    fk.estimate_labels(line(), TWO, n_paths=5, bias=True, **how)
+    assert given[-1].n_paths == 4
+
+
+def test_a_payoff_that_is_no_number_is_looked_up(monkeypatch):
+    from fkpinn.sde import Ended
+
+    payoff = np.array([1.0, 2.0, np.nan, np.inf, 0.0])
+    ended = Ended(3, payoff, np.zeros(5, bool), np.arange(5))
+    monkeypatch.setattr("fkpinn.labels._estimate.run_batches", lambda *_: iter([ended]))
+    monkeypatch.setattr("fkpinn.labels._estimate.compile_batch", lambda *_: None)
+    told = lambda plan, number, how_many: f"path {number}, {how_many} of them"
+    monkeypatch.setattr("fkpinn.labels._estimate.describe_lost_path", told)
+    with pytest.raises(ValueError, match="path 5, 2 of them"):
+        fk.estimate_labels(line(), TWO, n_paths=4, dt=0.1, scheme="euler")
+
+
+def test_arguments_at_their_limits(given):
+    def run(**how):
+        how = {"n_paths": 4, "dt": 0.1, "scheme": "euler", "throw": False} | how
+        return fk.estimate_labels(line(), TWO, **how)
+
+    for accepted in (
+        {"n_paths": 2}, {"n_paths": 4, "antithetic": True}, {"forget": 0.1}, {"every": 64},
+        {"refine": 1024}, {"t_max": 0.05}, {"dt": 1e-3}, {"seed": 2**64 - 1},
+    ):  # fmt: skip
+        run(**accepted)
+    assert given[5].n_steps == 1  # at least one step
+    for refused, message in (
+        ({"n_paths": 1}, "`n_paths` must be at least 2"),
+        ({"n_paths": 2, "antithetic": True}, "must be even and at least 4"),
+        ({"n_paths": 5, "antithetic": True}, "must be even and at least 4"),
+        ({"forget": 0.11}, r"`forget` must lie in \(0, 0.1\]"),
+        ({"forget": 0.0}, "`forget` must lie"),
+        ({"every": 128}, "`every` must be a power of 2"),
+        ({"refine": 2048}, "`refine` must be a power of 2"),
+        ({"refine": 2, "t_max": 1.0}, "knows no `t_max`"),
+        ({"t_max": 0.0}, "`t_max` must be positive"),
+        ({"dt": 0.0}, "`dt` must be positive"),
+        ({"dt": math.inf}, "`dt` must be positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(**refused)
+
+
+def test_rare_heavy_payoffs_are_warned_of(monkeypatch):
+    """One path of a hundred with more than half of the sum, or a tenth where payoffs may grow."""
+    from fkpinn.sde import Ended
+
+    def run(heavy, n=100, reaction=0.0):
+        payoff = np.append(np.ones(n - 1), heavy)
+        ended = Ended(0, payoff, np.zeros(n, bool), np.arange(n))
+        monkeypatch.setattr("fkpinn.labels._estimate.run_batches", lambda *_: iter([ended]))
+        monkeypatch.setattr("fkpinn.labels._estimate.compile_batch", lambda *_: None)
+        fk.estimate_labels(line(reaction=reaction), TWO[:1], n_paths=n, dt=0.1, scheme="euler")
+
+    run(98.0)
+    run(1e6, n=99)  # too few paths to tell
+    run(10.0, reaction=-0.1)
+    run(20.0, reaction=0.1)
+    for heavy, reaction, share in ((100.0, 0.0, 50), (12.0, -0.1, 10)):
+        with pytest.warns(UserWarning, match=f"one path carries more than {share}%"):
+            run(heavy, reaction=reaction)

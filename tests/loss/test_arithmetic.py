@@ -129,6 +129,12 @@ def test_uncertainties_are_clipped_on_both_sides():
     np.testing.assert_allclose(total, 1.5 * math.exp(2.0) + 2.0 * math.exp(-1.0) - 0.5)
 
 
+def test_limits_are_positive():
+    assert Uncertainty(("a",), limit=0.5).limit == 0.5 and Uncertainty(("a",)).limit == 5.0
+    with pytest.raises(ValueError, match="`limit` must be positive"):
+        Uncertainty(("a",), limit=-0.5)
+
+
 def test_labels_by_error_in_the_precision_asked_for():
     labels = Labels.from_data(jnp.zeros((2, 1)), [1.0, 2.0], [0.1, 0.2])
     assert LabelTerm.of(labels, dtype="float32").points.dtype == jnp.float32

@@ -406,3 +406,14 @@ def test_walks_end_in_a_layer_or_step_back_to_its_far_side():
     np.testing.assert_allclose(payoff, 3.0 * time + 4.0 / (1 + rate * time), rtol=1e-6)
     away, payoff = sphere_step([0.0, 1.0 - 1.1 * shell], [1.0, 0.0], [0.5, 0.5, 0.9], **data)
     assert int(away.running) == 1 and float(away.x[0]) > shell  # outside of the shell: a jump
+
+
+def test_layers_are_thinner_than_a_tenth_and_thicker_than_rounding():
+    assert Spheres(0.0999).epsilon == 0.0999
+    for wrong in (0.1, 0.0):
+        with pytest.raises(ValueError, match=r"must lie between 0 and 0\.1"):
+            Spheres(wrong)
+    far = fk.Problem(fk.Ball([1e6, 0.0], 1.0), check=False)
+    for dtype, eps in ((jnp.float32, 2.0**-23), (jnp.float64, 2.0**-52)):
+        shell = max(2e-4 * far.domain.diameter(), 8 * eps * (1e6 + 1))
+        assert Spheres()._shell(far, dtype) == pytest.approx(shell, rel=1e-9)

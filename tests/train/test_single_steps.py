@@ -68,6 +68,14 @@ def test_damping_follows_what_was_foretold(k, length, factor):
     assert float(report.loss) == 1.0 and int(report.stopped) == 0
 
 
+@pytest.mark.parametrize(("k", "factor"), [(1.0, 1 / 3), (1.3, 1.0), (1.9, 4.0)])
+def test_what_is_foretold_knows_the_damping(k, factor):
+    """With as much damping as curvature half a step is left, and 0.75 of the loss foretold."""
+    moved, state, _ = stepper(NaturalGradient())(k, damping=1.0)
+    np.testing.assert_allclose(moved, [-0.5], rtol=1e-9)
+    np.testing.assert_allclose(state.damping, factor, rtol=1e-9)
+
+
 def test_damping_stays_within_its_limits_and_the_end_is_said():
     narrow = stepper(NaturalGradient(damping=1e-3, least=5e-4, most=2e-3))
     assert float(narrow(0.0, damping=1e-3)[1].damping) == 5e-4
@@ -122,6 +130,22 @@ def test_conjugate_gradients_solve_the_damped_system():
     rough = _solve(times, b, jnp.zeros((6, 1)), jnp.zeros(1), mu, 50, 0.1)
     left = np.linalg.norm(b - (matrix @ rough + mu * rough)) / np.linalg.norm(b)
     assert 1e-6 < left <= 0.1
+
+
+def test_sketches_know_no_units():
+    """Of a matrix of rank two, in large and in small numbers."""
+    root = np.random.default_rng(2).normal(size=(7, 2))
+    matrix = jnp.asarray(root @ root.T)
+    expected = np.linalg.eigvalsh(root.T @ root)
+    sketch = jax.jit(
+        lambda scale: nystrom(lambda v: scale * (matrix @ v), jnp.zeros(7), 4, jax.random.key(0))
+    )
+    for scale in (1e-9, 1.0, 1e9):
+        vectors, values = sketch(jnp.asarray(scale))
+        np.testing.assert_allclose(np.sort(values)[2:] / scale, expected, rtol=1e-9)
+        assert np.all(np.sort(values)[:2] <= 1e-12 * scale)
+        rebuilt = (vectors * values[None]) @ vectors.T / scale
+        np.testing.assert_allclose(rebuilt, matrix, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -184,3 +208,27 @@ def test_blocks_of_steps_end_where_they_should():
     assert next_count(10, 0.1) == 5  # half a second
     assert next_count(10, 1e-3) == 20  # at most twice as many as before
     assert next_count(900, 1e-6) == 1000 and next_count(10, 7.0) == 1
+
+
+def test_arguments_at_their_limits():
+    LBFGS(memory=1, searches=1)
+    Adam(1, fall=1.0, every=1)
+    Adam(1, fall=1e-9)
+    GradientDescent(1e-9)
+    NaturalGradient(damping=0.1, least=0.1, most=0.1, momentum=0.0)
+    NystromNewton(damping=1e-9, rank=1, every=1, solves=1, halvings=1)
+    for refused in (
+        lambda: LBFGS(searches=0),
+        lambda: Adam(1, every=0),
+        lambda: Adam(1, fall=1.1),
+        lambda: Adam(1, fall=0.0),
+        lambda: NaturalGradient(damping=0.1, least=0.2),
+        lambda: NaturalGradient(damping=0.3, most=0.2),
+        lambda: NaturalGradient(momentum=-0.1),
+        lambda: NystromNewton(halvings=0),
+        lambda: NystromNewton(solves=0),
+        lambda: NystromNewton(every=0),
+        lambda: GradientDescent(-1.0),
+    ):
+        with pytest.raises(ValueError, match="must"):
+            refused()
