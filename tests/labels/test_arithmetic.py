@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import fkpinn as fk
-from fkpinn.labels import Labels, choose_scheme, step_size
+from fkpinn.labels import Labels, choose_scheme, compile_labels, step_size
 from fkpinn.labels._estimate import _batches, _with_bias, paths_end
 from fkpinn.labels._moments import SEGMENT, merge, moments, segment_starts
 from fkpinn.labels._plan import _bias, _first_step, _Level, _predict, _round_down, _tail
@@ -290,6 +290,17 @@ def test_biases_come_from_half_the_paths_with_twice_the_step(given):
     assert np.all(np.isfinite(found.bias))
     fk.estimate_labels(line(), TWO, n_paths=5, bias=True, **how)
     assert given[-1].n_paths == 4
+
+
+def test_what_is_compiled_is_what_is_run(given, monkeypatch):
+    compiled = []
+    keep = lambda plan, widths, count: compiled.append((plan, count))
+    monkeypatch.setattr("fkpinn.labels._estimate.compile_batch", keep)
+    compile_labels(line(), TWO, n_paths=4, dt=0.1, scheme="heun")
+    fk.estimate_labels(line(), TWO, n_paths=4, dt=0.1, scheme="heun", throw=False)
+    plan, count = compiled[0]
+    assert plan.walk == given[0].walk and plan.n_steps == given[0].n_steps and plan.dt == 0.1
+    assert count == 8
 
 
 def test_a_payoff_that_is_no_number_is_looked_up(monkeypatch):

@@ -19,17 +19,16 @@ sin, cos, exp = np.sin, np.cos, np.exp
 
 def test_potentials_are_the_published_ones():
     """Minima and saddle of Müller and Brown (Theor. Chim. Acta 53, 1979)."""
-    for x, y, value in (
+    look = jax.jit(jax.value_and_grad(muller_brown))
+    for x, y, known in (
         (-0.558, 1.442, -146.700),
         (0.623, 0.028, -108.167),
+        (-0.050, 0.467, -80.768),
         (-0.822, 0.624, -40.665),
     ):
-        at = jnp.asarray([x, y])
-        assert float(muller_brown(at)) == pytest.approx(value, abs=0.01)
-        curvature = np.abs(np.linalg.eigvalsh(jax.hessian(muller_brown)(at))).max()
-        assert np.linalg.norm(jax.grad(muller_brown)(at)) < 1e-3 * curvature
-    # the third minimum
-    assert float(muller_brown(jnp.asarray([-0.050, 0.467]))) == pytest.approx(-80.768, abs=0.01)
+        value, slope = look(jnp.asarray([x, y]))
+        assert float(value) == pytest.approx(known, abs=0.01)
+        assert np.linalg.norm(slope) < 2.0  # of more than a thousand nearby
     np.testing.assert_allclose(double_well(AT), 0.25 * (0.09 - 1) ** 2 + 0.5 * 0.04, rtol=1e-12)
 
 
