@@ -10,7 +10,7 @@ import pytest
 import fkpinn as fk
 from fkpinn._interval import skewed_limits
 from fkpinn.evaluate import Certificate, DefectPaths, certify, value_with_interval
-from fkpinn.evaluate._certify import _measure, _Pair, _pilot, _Seen
+from fkpinn.evaluate._certify import _assess, _measure, _Pair, _pilot, _Seen
 from fkpinn.labels import Labels
 
 N = 12
@@ -66,6 +66,16 @@ def test_a_certificate_is_its_formulas():
     coarse = (0.3 + 0.05 * WAVE) ** 2 - 0.4**2 / 8
     effect = abs(np.mean(coarse - square)) / size
     low, high = ratio - math.hypot(ratio - low, effect), ratio + math.hypot(high - ratio, effect)
+    seen = _assess(w, _Pair.run(paths, 16, 1), 0.9)
+    assert seen.half == pytest.approx(0.5 * (high - low), rel=1e-9)
+    noise = lambda e, s: 4 * np.maximum(e**2 - s**2, 0) * s**2 + 2 * s**4
+    both = np.mean(noise(e, s) + noise(0.3 + 0.05 * WAVE, 0.4 / math.sqrt(8))) / N
+    assert seen.effect_sure == max(seen.effect - 2 * math.sqrt(both) / size, 0.0)
+    quiet = lambda n, coarse: (fine_or_coarse(n, coarse)[0], np.full(N, 1e-3))
+    sure = _assess(w, _Pair.run(Paths(quiet), 16, 1), 0.9)
+    both = np.mean(noise(e, 1e-3) + noise(0.3 + 0.05 * WAVE, 1e-3)) / N
+    size_of = np.mean(w**2 + 2 * w * e + e**2 - 1e-6)
+    assert sure.effect_sure == pytest.approx(sure.effect - 2 * math.sqrt(both) / size_of, rel=1e-9)
     low, high = math.sqrt(max(low, 0.0)), math.sqrt(high)
     l2_rel = math.sqrt(ratio)
     expected = {
@@ -145,6 +155,29 @@ def test_more_paths_or_a_finer_step():
     assert finer.coarse is more.fine and finer.fine.n_paths == 40 and finer.seconds == 5.0
 
 
+def test_wide_limits_ask_for_a_finer_step_or_for_more_paths():
+    """Where the effect of the step is sure it is halved, if it may be; else paths are added."""
+    quiet = lambda n, coarse: ((0.6 if coarse else 0.2) + 0.02 * WAVE, np.full(N, 1e-3))
+    halved = Paths(quiet, seconds=1e-6)
+    _measure(halved, None, 0.95, 1e6, True)
+    assert halved.asked[:3] == [(4, False, 68), (4, True, 2), (4, False, 3)]
+    assert halved.dt == 0.05
+    kept = Paths(quiet, seconds=1e-6)
+    _measure(kept, None, 0.95, 1e6, False)
+    assert kept.dt == 0.1 and kept.asked[2:4] == [(12, False, 3), (6, True, 4)]
+    fixed = Paths(quiet, seconds=1e-6)
+    _measure(fixed, 8, 0.95, 1e6, True)
+    assert fixed.dt == 0.1 and fixed.asked == [(8, False, 1), (4, True, 2)]
+    noisy = lambda n, coarse: (0.2 + 0.3 * WAVE, np.full(N, 1e-3))
+    more = Paths(noisy, seconds=1e-6)
+    _measure(more, None, 0.95, 1e6, True)
+    assert more.dt == 0.1 and [run[2] for run in more.asked[:4]] == [68, 2, 3, 4]
+    sharp = lambda n, coarse: (np.full(N, 0.2), np.full(N, 1e-3))
+    enough = Paths(sharp, seconds=1e-6)
+    _measure(enough, None, 0.95, 1e6, True)
+    assert enough.asked == [(4, False, 68), (4, True, 2)]
+
+
 def certified(monkeypatch, error, **how):
     """The precisions that were used for a candidate of that error."""
     made = []
@@ -178,7 +211,9 @@ def test_the_fewest_points_and_paths(monkeypatch):
 def test_values_are_corrected_and_limits_hold_noise_and_step(monkeypatch):
     outcome = lambda n, coarse: (0.2 + 0.1 * WAVE, np.full(N, 0.4 / math.sqrt(n)))
     made = Paths(outcome, seconds=1e-6)
-    monkeypatch.setattr("fkpinn.evaluate._values.DefectPaths", lambda *args, **how: made)
+    seeds = []
+    make = lambda *args, **how: seeds.append(how["seed"]) or made
+    monkeypatch.setattr("fkpinn.evaluate._values.DefectPaths", make)
     points, z = np.zeros((N, 2)), NormalDist().inv_cdf(0.95)
     problem = fk.catalogue("poisson").problem
     found = value_with_interval(problem, lambda z: z[0], points, n_paths=400, level=0.9)
@@ -187,7 +222,7 @@ def test_values_are_corrected_and_limits_hold_noise_and_step(monkeypatch):
     np.testing.assert_allclose(found.high, middle + z * 0.02 + 0.03, rtol=1e-9)
     np.testing.assert_allclose(found.low, middle - z * 0.02 - 0.03, rtol=1e-9)
     value_with_interval(problem, lambda z: z[0], points)
-    assert [run[0] for run in made.asked] == [400, 1000]
+    assert [run[0] for run in made.asked] == [400, 1000] and seeds == [0, 0]
     value_with_interval(problem, lambda z: z[0], points, half_width=0.01, level=0.9)
     needed = (z * 0.4 / (0.7 * 0.01)) ** 2
     assert [run[0] for run in made.asked[2:]] == [256, int(needed)]
