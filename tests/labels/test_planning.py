@@ -2,6 +2,7 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -10,6 +11,7 @@ import fkpinn as fk
 from fkpinn._progress import SilentProgress
 from fkpinn.labels import Labels, choose_scheme, plan_labels
 from fkpinn.labels._plan import _Pilot, _round_down
+from fkpinn.sde import Ended
 
 N = 32
 WAVE = 2.0 + np.cos(np.arange(N))
@@ -156,3 +158,23 @@ def test_walks_on_spheres_have_no_step_to_plan(pilots):
     assert plan.predicted["seconds"] == pytest.approx(2.0)
     assert plan.pilot["mean_steps"] == pytest.approx(20.0)
     assert plan.predicted["rel_stderr"] == pytest.approx(0.5 / math.sqrt(2000), rel=0.01)
+
+
+def test_a_probe_runs_every_path_once(monkeypatch):
+    asked = []
+
+    def run(plan, batches, widths):
+        asked.extend([plan.dt, plan.n_steps, *batches])
+        for first, count in batches:
+            steps = np.arange(first, first + count)
+            yield Ended(first, np.zeros(count), steps < 100, steps)
+
+    monkeypatch.setattr("fkpinn.labels._plan.run_batches", run)
+    one = pilot()
+    one.points = jnp.zeros((N, 1))
+    found = one.probe(0.5)
+    dt, n_steps, *batches = asked
+    assert dt == 0.5 and n_steps == 1 << 14
+    assert [n for first, count in batches for n in range(first, first + count)] == [*range(2048)]
+    assert found["mean_time"] == pytest.approx(0.5 * 1023.5)
+    assert found["time_tail"] == pytest.approx(0.5 * 0.99 * 2047)

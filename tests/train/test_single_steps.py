@@ -114,6 +114,18 @@ def test_newton_steps_are_damped_and_cut():
     np.testing.assert_allclose(moved, [-slope * lengths[np.argmax(enough)]], rtol=1e-9)
 
 
+def test_newton_gives_up_after_two_failures():
+    """The first length that is low enough is a quarter; one halving does not get there."""
+    optimizer = NystromNewton(damping=0.5, rank=1, halvings=1)
+    objective, parameters = objective_at(jnp.asarray(-2.0))
+    step = jax.jit(lambda state: optimizer.step(objective, parameters, state))
+    state = optimizer.init(objective, parameters)
+    for failures, stopped in ((1, 0), (2, 1)):
+        moved, state, report = step(state)
+        assert int(state.failures) == failures and int(report.stopped) == stopped
+        np.testing.assert_array_equal(moved, parameters)
+
+
 def test_conjugate_gradients_solve_the_damped_system():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(6, 6))
