@@ -28,6 +28,19 @@ FUNCTIONS = {
     "constant": lambda x: jnp.asarray([1.0, 2.0]),
     "pad": lambda x: jnp.pad(x, (1, 2), constant_values=3.0),
     "cumulative": lambda x: jnp.cumsum(x),
+    "strided slice": lambda x: jnp.concatenate([x, -x])[1:6:2],
+    "negative pad": lambda x: jax.lax.pad(x, 7.0, [(-1, 3, 1)]),
+    "pad at the end cut": lambda x: jax.lax.pad(x, 7.0, [(2, -1, 2)]),
+    "index": lambda x: jax.lax.dynamic_slice(x, (jnp.int32(jnp.sum(x > 0)),), (2,)),
+    "argmax of rows": lambda x: jnp.argmax(jnp.outer(x, x**3), axis=0).astype(float),
+    "not a number": lambda x: jnp.argmin(jnp.log(x)).astype(float),
+    "sum over an axis": lambda x: jnp.sum(jnp.outer(x, x[:2] + 1.0), axis=0),
+    "many in one": lambda x: jnp.einsum(
+        "ij,ijk->ik", jnp.outer(x[:2], x), jnp.arange(12.0).reshape(2, 3, 2) * x[0]
+    ).reshape(-1),
+    "transpose": lambda x: jnp.outer(x, jnp.arange(1.0, 3.0)).T.reshape(-1),
+    "rows apart": lambda x: jnp.prod(jnp.stack(list(jnp.outer(x, x)), axis=1)[:, 1:], axis=1),
+    "numbers by place": lambda x: jax.lax.broadcasted_iota(float, (3, 2), 0)[:, 1] * x,
     "scalar": lambda x: jnp.sqrt(jnp.abs(x[0])) ** 1.5,
 }
 

@@ -1,0 +1,147 @@
+"""Scales, weights and pieces of the loss, in plain numbers."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+import pytest
+
+import fkpinn as fk
+from fkpinn.labels import Labels
+from fkpinn.loss import (
+    Adaptive,
+    Annealed,
+    BoundaryTerm,
+    Fixed,
+    LabelTerm,
+    ResidualTerm,
+    TerminalTerm,
+    Uncertainty,
+    cast,
+    natural_scale,
+)
+from fkpinn.loss._rows import each, mean_square
+from fkpinn.sampling import BoundaryPoints
+
+AT = jnp.asarray([0.5, 1.5])
+
+
+def test_the_scale_of_a_residual():
+    """Source, and the size times sigma^2 / 2 r^2, |b| / r and |V| for the smallest half-width r."""
+    problem = fk.Problem(
+        fk.Box([-1.0, 1.0], [2.0, 7.0]), drift=[3.0, -4.0], diffusion=[1.0, 2.0],
+        reaction=lambda x: -7.0 * x[0], source=lambda x: -2.0 * x[1], check=False,
+    )  # fmt: skip
+    reach, size = 1.5, 0.5
+    terms = 0.5 * 5.0 / reach**2 + 5.0 / reach + 3.5
+    np.testing.assert_allclose(natural_scale(problem, AT, size), 3.0 + size * terms, rtol=1e-12)
+    flat = lambda z: 2.0 + 0.0 * z[0]
+    found = ResidualTerm(problem, AT[None], size).at(flat, AT)
+    np.testing.assert_allclose(found, (3.5 * 2.0 - 3.0) / (3.0 + size * terms), rtol=1e-12)
+
+
+def test_violations_are_divided_by_the_size():
+    problem = fk.Problem(
+        fk.Interval(0.0, 1.0, name=("left", "right")), horizon=2.0, terminal=lambda x: 3.0 * x[0],
+        boundary={"left": fk.Robin(2.0, 0.5), "right": fk.Dirichlet(4.0)}, check=False,
+    )  # fmt: skip
+    u = lambda z: z[0] + 5.0 * z[1]
+    row = lambda x, n, part: BoundaryPoints(
+        jnp.asarray([1.0, x]), jnp.asarray([n]), jnp.asarray(part, jnp.int32)
+    )
+    on = jax.tree.map(lambda leaf: leaf[None], row(0.0, -1.0, 0))
+    term = BoundaryTerm(problem, on, 4.0)
+    np.testing.assert_allclose(term.at(u, row(0.0, -1.0, 0)), (-5.0 + 2.0 - 0.5) / 4.0)
+    np.testing.assert_allclose(term.at(u, row(1.0, 1.0, 1)), (6.0 - 4.0) / 4.0)
+    last = jnp.asarray([2.0, 0.5])
+    np.testing.assert_allclose(TerminalTerm(problem, last[None], 4.0).at(u, last), 3.0 / 4.0)
+    label = LabelTerm.of(Labels.from_data([[0.0, 0.0]], [1.0], 0.1), size=4.0)
+    np.testing.assert_allclose(
+        label.at(u, (last, jnp.asarray(1.0), jnp.asarray(9.0))), 3.0 * 3.5 / 4.0
+    )
+
+
+@pytest.mark.parametrize("n", [4, 7, 11, 12])
+def test_rows_in_pieces_are_all_rows(monkeypatch, n):
+    """In pieces of three: as many as fit at once, whole pieces, and a rest."""
+    monkeypatch.setattr("fkpinn.loss._rows._CACHED", 3)
+    rows = jnp.linspace(0.3, 2.0, n)
+    at = lambda u, row: jnp.sin(u * row)
+    value, slope = jax.value_and_grad(lambda u: 5.0 * mean_square(at, u, rows))(jnp.asarray(1.3))
+    x = 1.3 * np.asarray(rows)
+    np.testing.assert_allclose(value, 5 * np.mean(np.sin(x) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(slope, 5 * np.mean(np.sin(2 * x) * rows), rtol=1e-12)
+    np.testing.assert_allclose(mean_square(at, jnp.asarray(1.3), rows), np.mean(np.sin(x) ** 2))
+    np.testing.assert_allclose(each(at, jnp.asarray(1.3), rows), np.sin(x), rtol=1e-12)
+
+
+def test_adaptive_draws_have_their_law():
+    """One of a pool of two, by power and floor: a chance of (s + c) / (s + t + 2 c)."""
+    problem = fk.Problem(fk.Interval(0.0, 1.0), check=False)
+    adaptive = Adaptive(power=2.0, floor=0.25, pool=2)
+    at = lambda u, z: u(z) * jnp.where(z[0] > 0.5, -3.0, 1.0)
+    seven = lambda z: 7.0 + 0.0 * z[0]
+    draw = lambda key: adaptive.draw(problem, seven, at, 1, jnp.float64, key=key)[0, 0]
+    n = 4000
+    high = np.mean(np.asarray(jax.jit(jax.vmap(draw))(jr.split(jr.key(3), n))) > 0.5)
+    # of two candidates, none, one or both lie in the upper half; sizes 9 and 1 over their mean 5
+    one = (9 / 5 + 0.25) / (2 + 0.5)
+    chance = 0.25 + 0.5 * one
+    assert abs(high - chance) < 4 * math.sqrt(chance * (1 - chance) / n)
+    for wrong in ({"floor": -0.1}, {"pool": 0}, {"power": -0.1}):
+        with pytest.raises(ValueError, match="`Adaptive` needs"):
+            Adaptive(**wrong)
+    assert Adaptive(power=0.0, floor=0.0, pool=1).pool == 1
+
+
+def test_weights_that_nobody_gave_are_one():
+    step = jnp.asarray(5)
+    assert float(Fixed().weights(("residual",), step)["residual"]) == 1.0
+    fading = Annealed({"labels": 0.2}, rate=0.5, floor=0.7, hold=1)
+    found = fading.weights(("labels", "residual"), step)
+    assert float(found["labels"]) == 0.2  # the floor is never above the start
+    assert float(found["residual"]) == 1.0
+    other = Annealed({}, fading=("labels",), rate=0.5)
+    assert float(other.weights(("labels",), jnp.asarray(3))["labels"]) == 0.125
+    assert Annealed({}).rate == 0.9 and Annealed({}).floor == 0.0 and Annealed({}).hold == 0
+    Annealed({"labels": 0.0}, rate=1.0)
+    for wrong in (float("inf"), float("nan"), -1e-9):
+        with pytest.raises(ValueError, match="finite number of at least 0"):
+            Annealed({"labels": wrong})
+    with pytest.raises(ValueError, match="`rate` must lie"):
+        Annealed({}, rate=0.0)
+
+
+def test_uncertainties_are_clipped_on_both_sides():
+    weighting = eqx.tree_at(
+        lambda w: w.log_variances,
+        Uncertainty(("a", "b"), limit=2.0),
+        {"a": jnp.asarray(-9.0), "b": jnp.asarray(1.0)},
+    )
+    found = weighting.weights(("a", "b"), jnp.asarray(0))
+    np.testing.assert_allclose(found["a"], 0.5 * math.exp(2.0))
+    np.testing.assert_allclose(found["b"], 0.5 * math.exp(-1.0))
+    np.testing.assert_allclose(weighting.penalty(), 0.5 * (-2.0 + 1.0))
+    total = weighting.total({"a": jnp.asarray(3.0), "b": jnp.asarray(4.0)}, jnp.asarray(0))
+    np.testing.assert_allclose(total, 1.5 * math.exp(2.0) + 2.0 * math.exp(-1.0) - 0.5)
+
+
+def test_limits_are_positive():
+    assert Uncertainty(("a",), limit=0.5).limit == 0.5 and Uncertainty(("a",)).limit == 5.0
+    with pytest.raises(ValueError, match="`limit` must be positive"):
+        Uncertainty(("a",), limit=-0.5)
+
+
+def test_labels_by_error_in_the_precision_asked_for():
+    labels = Labels.from_data(jnp.zeros((2, 1)), [1.0, 2.0], [0.1, 0.2])
+    assert LabelTerm.of(labels, dtype="float32").points.dtype == jnp.float32
+    assert cast({"a": jnp.zeros(1), "n": jnp.arange(2)}, "float32")["a"].dtype == jnp.float32
+    alike = LabelTerm.of(labels._replace(stderr=jnp.zeros(2)), by_error=True)
+    np.testing.assert_array_equal(alike.weight, 1.0)
+    assert len(LabelTerm.of(labels, batch=2).rows()[0]) == 2
+    assert len(LabelTerm.of(labels, batch=1).rows()[0]) == 1
+    with pytest.raises(ValueError, match="`batch` must be between 1"):
+        LabelTerm.of(labels, batch=0)

@@ -1,0 +1,152 @@
+"""Many paths in lanes give what each path gives alone, computed with NumPy."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fkpinn as fk
+from fkpinn.sde import (
+    EulerMaruyama,
+    PlainExit,
+    Plan,
+    Scheme,
+    Widths,
+    describe_lost_path,
+    run_batches,
+)
+from fkpinn.sde._random import Stream, ahead, normals, seed_words
+from fkpinn.sde._walk import follow
+
+POINTS = jnp.asarray([[0.2], [0.5], [0.9]])
+EULER = Scheme(EulerMaruyama(), PlainExit())
+DT, SEED = 0.02, (1 << 40) + 5
+
+
+@functools.cache
+def table() -> np.ndarray:
+    """Normals of seven paths from each point, as the generator gives them."""
+    point, path = (jnp.asarray(a, jnp.uint32) for a in np.divmod(np.arange(21), 7))
+    of = Stream(tuple(map(jnp.asarray, seed_words(SEED))), point, path)
+    draw = lambda unit: normals(of, unit, 1, jnp.float64)
+    [found] = jax.jit(lambda: ahead(draw, jnp.zeros(21, jnp.uint32), 1, 256))()
+    return np.asarray(found)
+
+
+def drawn(point: int, path: int, count: int = 256) -> np.ndarray:
+    """The normals of one path."""
+    return table()[:count, 7 * point + path]
+
+
+def alone(point: int, path: int, *, sign=1.0, n_steps=math.inf, control=False):
+    """Payoff and steps of one path of u'' / 2 + u' / 2 + x = 0 on (0, 1), u = 3 + x outside."""
+    x, payoff, steps = float(POINTS[point, 0]), 0.0, 0
+    for n in sign * drawn(point, path):
+        payoff += x * DT - (2 * x * math.sqrt(DT) * n if control else 0.0)
+        x, steps = x + 0.5 * DT + math.sqrt(DT) * n, steps + 1
+        if not 0 < x < 1:
+            return payoff + 3.0 + x, steps
+        if steps >= n_steps:
+            return payoff + 3.0 + x, steps
+    raise AssertionError("256 steps are enough here")
+
+
+def plan(n_paths, **more) -> Plan:
+    problem = fk.Problem(
+        fk.Interval(0.0, 1.0), drift=[0.5], source=lambda x: x[0], boundary=lambda x: 3.0 + x[0],
+        check=False,
+    )  # fmt: skip
+    n_steps = more.pop("n_steps", None)
+    return Plan(problem, EULER, POINTS, n_paths, DT, n_steps, SEED, **more)
+
+
+def expected(n_paths, **how):
+    return np.array([alone(k // n_paths, k % n_paths, **how) for k in range(3 * n_paths)])
+
+
+@pytest.mark.parametrize(
+    "widths",
+    [Widths((16, 4), 64, 1), Widths((4,), 64, 1, 4), Widths((8,), 64, 1, 4, "interpret")],
+    ids=["narrowing", "unrolled", "kernel"],
+)
+def test_payoffs_and_steps_are_those_of_single_paths(widths):
+    truth = expected(7)
+    for first, count in ((0, 21), (5, 13)):
+        [ended] = run_batches(plan(7), [(first, count)], widths)
+        own = slice(first, first + count)
+        assert ended.first == first and not np.any(ended.late)
+        np.testing.assert_allclose(ended.payoff, truth[own, 0], rtol=1e-10)
+        np.testing.assert_array_equal(ended.steps, truth[own, 1])
+
+
+def test_pairs_take_opposite_normals_and_controls_their_martingale():
+    [ended] = run_batches(plan(4, antithetic=True), [(0, 12)], Widths((8,), 64, 1))
+    both = [
+        alone(k, pair, sign=sign, control=False)[0]
+        for k in range(3)
+        for pair in (0, 1)
+        for sign in (1.0, -1.0)
+    ]
+    np.testing.assert_allclose(ended.payoff, both, rtol=1e-10)
+    steered = plan(2, control=lambda z: z[0] ** 2)
+    [ended] = run_batches(steered, [(0, 6)], Widths((8,), 64, 1))
+    np.testing.assert_allclose(ended.payoff, expected(2, control=True)[:, 0], rtol=1e-10)
+
+
+def test_a_path_that_is_followed_is_that_path():
+    for antithetic, number in ((False, 5), (True, 9)):
+        point, path = divmod(number, 4)
+        sign, own = (-1.0, path // 2) if antithetic and path % 2 else (1.0, path)
+        visited = np.concatenate(list(follow(plan(4, antithetic=antithetic), number)))
+        pushes = 0.5 * DT + math.sqrt(DT) * sign * drawn(point, own)[: len(visited) - 1]
+        x = float(POINTS[point, 0]) + np.append(0.0, np.cumsum(pushes))
+        np.testing.assert_allclose(visited, x, rtol=1e-10)
+        assert not 0 < visited[-1] < 1 and np.all((visited[:-1] > 0) & (visited[:-1] < 1))
+
+
+def test_paths_of_a_parabolic_problem_end_at_the_horizon():
+    """In equal steps, no longer than asked for; a rounding error makes no step more."""
+    problem = fk.Problem(
+        fk.Interval(-50.0, 50.0), horizon=1.0, terminal=lambda x: x[0], diffusion=0.0,
+        drift=lambda t, x: 0.0 * x + 1.0, source=lambda t, x: 10.0 * t, check=False,
+    )  # fmt: skip
+    start = jnp.asarray([[0.0, 0.0], [0.35, 2.0], [0.9, 0.0], [1.0, 4.0], [0.7, 0.0]])
+    plan = Plan(problem, EULER, start, 1, 0.1, None, SEED)
+    [ended] = run_batches(plan, [(0, 5)], Widths((8,), 64, 1))
+    steps = np.array([10, 7, 1, 1, 3])
+    np.testing.assert_array_equal(ended.steps, steps)
+    assert np.all(ended.late)
+    t, x = np.asarray(start.T)
+    dt = (1.0 - t) / steps
+    left_ends = [10.0 * dt[k] * np.sum(t[k] + dt[k] * np.arange(steps[k])) for k in range(5)]
+    np.testing.assert_allclose(ended.payoff, x + (1.0 - t) + left_ends, rtol=1e-10)
+
+
+def test_many_numbers_a_step_are_those_of_few():
+    """From nine blocks on they are drawn along an axis."""
+    word = jnp.zeros(2, jnp.uint32)
+    of = Stream(tuple(map(jnp.asarray, seed_words(3))), word, jnp.arange(2, dtype=jnp.uint32))
+    few = ahead(lambda unit: normals(of, unit, 4, jnp.float64), word, 4, 9)
+    many = ahead(lambda unit: normals(of, unit, 36, jnp.float64), word, 36, 1)
+    few = np.stack(few, axis=1).reshape(36, 2)
+    np.testing.assert_array_equal(np.stack(many, axis=1).reshape(36, 2), few)
+    assert ahead(lambda unit: normals(of, unit, 0, jnp.float64), word, 0, 4) == []
+
+
+def test_a_lost_path_says_what_failed_and_where():
+    good = plan(4)
+    # from 0.9 some path soon leaves to the right
+    pushes = {k: 0.5 * DT + math.sqrt(DT) * drawn(2, k, 4)[0] for k in range(4)}
+    path = max(pushes, key=pushes.get)
+    assert 0.9 + pushes[path] > 1
+    last, number = np.array([0.9 + pushes[path]]), 8 + path
+    hole = fk.Problem(
+        good.problem.domain, drift=[0.5], boundary=lambda x: jnp.where(x[0] > 1, jnp.nan, 3.0),
+        source=lambda x: x[0], check=False,
+    )  # fmt: skip
+    said = describe_lost_path(good._replace(problem=hole), number, 3)
+    assert said.startswith("`boundary['outer']` is not finite along a path")
+    assert f"path {path} from point [0.9], at {last} after 1 steps (3 paths" in said
