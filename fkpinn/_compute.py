@@ -5,6 +5,7 @@ import contextvars
 import dataclasses
 import functools
 import hashlib
+import importlib.metadata
 import os
 import platform
 import threading
@@ -180,7 +181,7 @@ def keep_compiled_code() -> Path | None:
     and every version of jax and kind of processor has its own.
     """
     told = os.environ.get(_SWITCH, "")
-    if told.lower() in _OFF or jax.config.jax_compilation_cache_dir:
+    if told.lower() in _OFF or jax.config.values["jax_compilation_cache_dir"]:
         return None
     try:
         folder = _private(_cache_root(told) / _generation())
@@ -209,9 +210,8 @@ def _cache_root(told: str) -> Path:
 
 def _generation() -> str:
     """Versions and processor that compiled code belongs to."""
-    import jaxlib
-
-    about = [jax.__version__, jaxlib.__version__, platform.machine(), platform.python_version()]
+    versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
+    about = [*versions, platform.machine(), platform.python_version()]
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         about += [line for line in lines if line.startswith(("model name", "flags", "Features"))][

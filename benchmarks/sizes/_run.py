@@ -9,7 +9,8 @@ from fkpinn._files import kept
 
 from .._common import run_process, say, surroundings
 
-_FEW = "certificate.seconds=0 training.steps=10 training.polish_steps=4"  # memory is that of more steps
+# memory is that of more steps
+_FEW = "certificate.seconds=0 training.steps=10 training.polish_steps=4"
 COMMANDS = {
     "2000 labels of 500 paths": "labels met --points 2000 --paths 500 --dt 1e-3 --out a.npz",
     "10 labels of 100,000 paths": "labels met --points 10 --paths 100000 --dt 1e-2 --out a.npz",

@@ -73,7 +73,7 @@ class Job:
     seed: int = 0
     parts: Parts = Parts()
     folder: Path | None = None
-    progress: AbstractProgress = SilentProgress()
+    progress: AbstractProgress = dataclasses.field(default_factory=SilentProgress)
     watch: Callable[[Any], dict[str, float]] | None = None
 
     @classmethod

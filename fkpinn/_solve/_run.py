@@ -177,8 +177,8 @@ def _resumed(
 ) -> tuple[Solution, dict[str, Any]]:
     if config["own"]:
         raise ValueError(
-            f"`{out}` is a run with objects of its own ({', '.join(config['own'])}), which a folder "
-            f"cannot hold. Call `solve(..., out=...)` with the same arguments again."
+            f"`{out}` is a run with objects of its own ({', '.join(config['own'])}), which a "
+            f"folder cannot hold. Call `solve(..., out=...)` with the same arguments again."
         )
     wanted = catalogue(problem).problem if isinstance(problem, str) else problem
     job = Job.of(
@@ -329,13 +329,6 @@ def run_problem(out: Path, find=None) -> str | Problem:
     """
     name = _config_of(Path(out))["problem"]
     return name if find is None else find(name)
-
-
-def _config_of(out: Path) -> dict[str, Any]:
-    path = out / "config.toml"
-    if not path.is_file():
-        raise ValueError(f"`{out}` is not a run folder: it has no `config.toml`.")
-    return read_config(path)
 
 
 def _config_of(out: Path) -> dict[str, Any]:

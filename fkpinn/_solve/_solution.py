@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from .._compute import precision
@@ -88,7 +89,7 @@ class Solution(eqx.Module):
 
     def _at(self, function: Callable[..., Any], points: Any) -> Array:
         """In the network's own precision; the result comes in the caller's."""
-        if isinstance(points, jax.core.Tracer):
+        if isinstance(points, Tracer):
             self._check_shape(points)
             dtype = jnp.result_type(float)
             network, array = cast(self.network, dtype), points.astype(dtype)
@@ -153,7 +154,7 @@ class Solution(eqx.Module):
         return value_with_interval(self._problem("value_with_interval"), self.network, rows, **how)
 
     def plot(self, path: Path | str) -> Path:
-        """Draw the solution over the first two axes, far from the time of the data, to a picture."""
+        """Draw the solution over the first two axes, far from the time of the data."""
         problem = self._problem("plot")
         axes, values, _ = slice_through(problem, self.network, None)
         title = self.name or problem.name

@@ -9,7 +9,6 @@ from ._bounds import nodes as nodes
 from ._bounds import pfaffian_bound as pfaffian_bound
 from ._bounds import pseudo_dimension as pseudo_dimension
 from ._conditioning import conditioning as conditioning
-from ._conditioning import plain_loss as plain_loss
 from ._conditioning import verdict as verdict
 from ._coverage import Coverage as Coverage
 from ._coverage import Descent as Descent

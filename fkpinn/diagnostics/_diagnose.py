@@ -90,6 +90,7 @@ class _Case:
         solution = load(
             folder / "solution.fkpinn", problem if isinstance(problem, Problem) else None
         )
+        assert solution.problem is not None  # it was given, or is in the catalogue
         case = cls(solution.name, solution.problem, sizes, seed, progress)
         stored = folder / "labels.npz"
         case._labels = Labels.load(stored) if stored.is_file() else None

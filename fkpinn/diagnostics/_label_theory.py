@@ -12,7 +12,7 @@ from .._progress import AbstractProgress
 from .._streams import Stream
 from ..labels import choose_scheme, estimate_labels
 from ..problem import Problem
-from ..sde import Plan, default_widths, run_batches
+from ..sde import Plan, run_batches
 from ._spectrum import fit_line
 
 _SHARE = 0.002  # of an average of exponentials that one path may carry
@@ -82,7 +82,7 @@ def payoffs(
         raise ValueError(f"`point` must lie inside the domain; got {point}.")
     paths = (Stream(seed) / "paths").seed
     plan = Plan(problem, choose_scheme(problem, scheme).walk, start, n_paths, dt, None, paths)
-    found = [e.payoff for e in run_batches(plan, [(0, n_paths)], default_widths(n_paths))]
+    found = [e.payoff for e in run_batches(plan, [(0, n_paths)])]
     sample = np.concatenate(found).astype(np.float64)
     if not np.all(np.isfinite(sample)):
         raise ValueError(f"Paths from {point} have payoffs that are not finite.")

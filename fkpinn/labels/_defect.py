@@ -30,7 +30,7 @@ def estimate_defect(
         candidate: a differentiable function of one point (`x`, or time followed by `x`): a
             network, or anything written in JAX.
         points: where, one point a row.
-        how: as for `estimate_labels`; `read_every` reads the residual at one random step in so many.
+        how: as for `estimate_labels`; `read_every` reads the residual at one step in so many.
 
     Returns:
         `Labels`, to be added to the values of the candidate.

@@ -68,7 +68,7 @@ def discounted(problem: Problem, wall: Wall) -> Scalar | None:
     """The discount after the wall has taken its share of it."""
     log_discount = wall.log_discount
     for index, condition in enumerate(problem.conditions()):
-        if condition.discounts:
+        if condition.discounts and log_discount is not None:
             here = jnp.where(wall.part == index, wall.local_time, 0.0)
             log_discount = log_discount - condition.rate(wall.at) * here
     return log_discount
