@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Integer, Key, PRNGKeyArray
 
 _WORD = 0xFFFFFFFF
 
@@ -52,7 +52,7 @@ class Stream:
         return np.random.default_rng(self.seed)
 
 
-def fold(key: PRNGKeyArray, name: str, *numbers: int | Int[Array, ""]) -> PRNGKeyArray:
+def fold(key: PRNGKeyArray, name: str, *numbers: int | Integer[Array, ""]) -> PRNGKeyArray:
     """The child of a key: for a purpose, and maybe for a step, an index, a part of a step.
 
     Args:
@@ -66,7 +66,7 @@ def fold(key: PRNGKeyArray, name: str, *numbers: int | Int[Array, ""]) -> PRNGKe
     return child
 
 
-def fold_each(key: PRNGKeyArray, name: str, count: int) -> PRNGKeyArray:
+def fold_each(key: PRNGKeyArray, name: str, count: int) -> Key[Array, " n"]:
     """So many children of a key, an array of keys."""
     return jax.vmap(lambda number: fold(key, name, number))(jnp.arange(count, dtype=jnp.uint32))
 

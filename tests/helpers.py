@@ -1,5 +1,6 @@
 """Cases that the tests of several folders share."""
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -9,9 +10,15 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+from fkpinn._compute import Compute, Lanes, current
 from fkpinn.domain import AbstractDomain, Ball, Box, HalfSpace, Interval, Polygon, RegularPolygon
 from fkpinn.problem import catalogue
 from fkpinn.sampling import sample_boundary, sample_interior
+
+
+def lanes(*sizes: Any, **more: Any) -> Compute:
+    """The device of the tests with these lanes for paths, as `Lanes` takes them."""
+    return dataclasses.replace(current(), lanes=Lanes(*sizes, **more))
 
 
 class Shape(NamedTuple):

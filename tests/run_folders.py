@@ -1,4 +1,4 @@
-"""Run folders as `fkpinn solve` leaves them, made of a few numbers."""
+"""Run folders as `fkpinn solve` leaves them, made of a few numbers; settings of small runs."""
 
 import json
 
@@ -6,12 +6,30 @@ import numpy as np
 
 from fkpinn._files import pack
 from fkpinn._records import write_bytes, write_json
+from fkpinn._solve import Settings
 from fkpinn.problem import catalogue, describe
 
 SECTIONS = (
     "problem", "solution", "certificate", "labels", "training", "errors", "time", "reproduce",
     "settings",
 )  # fmt: skip
+
+# where tests of one problem share them, they share what is compiled
+SMALL = Settings().changed(
+    {
+        "network.widths": (8, 8),
+        "points.n_collocation": 60,
+        "points.n_boundary": 20,
+        "points.n_test": 100,
+        "labels.p_data": 0.25,
+        "labels.n_paths": 20,
+        "training.steps": 6,
+        "training.adam_steps": 20,
+        "training.lbfgs_steps": 4,
+        "training.nncg_steps": 1,
+        "certificate.seconds": 0.0,
+    }
+)
 
 
 def finished_run(folder, name="met", *, fields=(), **changes):
@@ -26,8 +44,8 @@ def finished_run(folder, name="met", *, fields=(), **changes):
         },
         "rounds": [], "stopped": [], "device": "cpu", "versions": {"fkpinn": "0"},
         "seconds": {"labels": 1.0, "train": 2.0, "total": 4.0},
-        "settings": {"n_paths": 100, "dt": None}, "out": str(folder), "figures": [],
-        "source": name, "catalogued": True, "changed": ["n_paths=7"], "about": about,
+        "settings": {"labels.n_paths": 100, "labels.dt": None}, "out": str(folder), "figures": [],
+        "source": name, "catalogued": True, "changed": ["labels.n_paths=7"], "about": about,
     } | changes  # fmt: skip
     grid = np.linspace(-1.0, 1.0, 5)
     values = np.full((5, 5), 1.5)

@@ -11,10 +11,22 @@ from fkpinn.cli._main import parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SMALL = Settings(
-    widths=(8, 8), n_collocation=60, p_data=0.2, n_boundary=30, n_paths=20, natural_steps=4,
-    polish_steps=2, adam_steps=4, lbfgs_steps=2, nncg_steps=1, n_test=50, certify_seconds=1.0,
-)  # fmt: skip
+SMALL = Settings().changed(
+    {
+        "network.widths": (8, 8),
+        "points.n_collocation": 60,
+        "labels.p_data": 0.2,
+        "points.n_boundary": 30,
+        "labels.n_paths": 20,
+        "training.steps": 4,
+        "training.polish_steps": 2,
+        "training.adam_steps": 4,
+        "training.lbfgs_steps": 2,
+        "training.nncg_steps": 1,
+        "points.n_test": 50,
+        "certificate.seconds": 1.0,
+    }
+)
 FEWER = {
     "n_paths=4000": "n_paths=20",
     "problem, 2000,": "problem, 40,",

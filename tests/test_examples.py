@@ -8,10 +8,18 @@ import pytest
 from fkpinn._solve import PRESETS, Settings
 
 FOLDER = Path(__file__).parents[1] / "examples"
-SMALL = Settings(
-    widths=(8, 8), n_collocation=80, p_data=0.2, n_boundary=40, n_paths=20, natural_steps=5,
-    polish_steps=3, n_test=50,
-)  # fmt: skip
+SMALL = Settings().changed(
+    {
+        "network.widths": (8, 8),
+        "points.n_collocation": 80,
+        "labels.p_data": 0.2,
+        "points.n_boundary": 40,
+        "labels.n_paths": 20,
+        "training.steps": 5,
+        "training.polish_steps": 3,
+        "points.n_test": 50,
+    }
+)
 # what a network of two times eight units gives after eight steps, or few paths; rounding differs
 # between machines, and steps make it larger
 FOUND = {

@@ -201,10 +201,18 @@ def test_training_on_a_full_disk_can_be_resumed(tmp_path, monkeypatch):
     from fkpinn._solve import Settings
     from fkpinn.train import _fit as module
 
-    tiny = Settings(
-        widths=(4,), n_collocation=20, n_boundary=8, n_test=8, p_data=0.0, natural_steps=6,
-        certify_seconds=0.0, checkpoint_seconds=0.0,
-    )  # fmt: skip
+    tiny = Settings().changed(
+        {
+            "network.widths": (4,),
+            "points.n_collocation": 20,
+            "points.n_boundary": 8,
+            "points.n_test": 8,
+            "labels.p_data": 0.0,
+            "training.steps": 6,
+            "certificate.seconds": 0.0,
+            "training.checkpoint_seconds": 0.0,
+        }
+    )
     real, calls = module._Run._save, []
 
     def save(self, index, state):

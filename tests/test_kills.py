@@ -22,8 +22,9 @@ from fkpinn.report import read_fields
 from fkpinn.train import load_about
 
 SIZES = [
-    "widths=[10, 10]", "n_collocation=80", "n_boundary=20", "n_paths=200", "p_data=0.2",
-    "natural_steps=30", "n_test=50", "checkpoint_seconds=0",
+    "network.widths=[10, 10]", "points.n_collocation=80", "points.n_boundary=20",
+    "labels.n_paths=200", "labels.p_data=0.2", "training.steps=30", "points.n_test=50",
+    "training.checkpoint_seconds=0",
 ]  # fmt: skip
 TWO = """
 kind = "table"
@@ -31,19 +32,19 @@ seeds = 2
 problems = ["poisson"]
 methods = ["pinn", "fk-pinn"]
 [own.pinn]
-widths = [4]
-n_collocation = 40
-n_boundary = 10
-adam_steps = 300
-lbfgs_steps = 20
+"network.widths" = [4]
+"points.n_collocation" = 40
+"points.n_boundary" = 10
+"training.adam_steps" = 300
+"training.lbfgs_steps" = 20
 [own.fk-pinn]
-widths = [4]
-n_collocation = 40
-n_boundary = 10
-n_paths = 50
-dt = 0.01
-adam_steps = 300
-lbfgs_steps = 20
+"network.widths" = [4]
+"points.n_collocation" = 40
+"points.n_boundary" = 10
+"labels.n_paths" = 50
+"labels.dt" = 0.01
+"training.adam_steps" = 300
+"training.lbfgs_steps" = 20
 """
 
 
@@ -69,7 +70,7 @@ def solve_words(folder, certify=0):
     if (folder / "config.toml").exists() and len(list(folder.iterdir())) % 2:
         return ["solve", "--resume", str(folder), "--json"]
     words = ["solve", "exit-ball-3d", "--seed", "2", "--json", "--out", str(folder)]
-    return [*words, "--set", *SIZES, f"certify_seconds={certify}"]
+    return [*words, "--set", *SIZES, f"certificate.seconds={certify}"]
 
 
 def solve_outcome(folder):

@@ -1,6 +1,5 @@
 """From a problem to a run folder, small."""
 
-import dataclasses
 import json
 import os
 import signal
@@ -14,29 +13,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from run_folders import SMALL as small
 
 import fkpinn as fk
-from fkpinn._progress import SilentProgress
+from fkpinn._compute import Compute, Lanes, using
 from fkpinn._solve import (
     METHODS,
     PRESETS,
+    Job,
+    Rounds,
     Settings,
     certify_run,
+    improve,
     load,
-    resume,
+    resume_run,
     run,
     settings_from,
     solve,
 )
-from fkpinn._solve._phases import make_network
-from fkpinn._solve._rounds import Rounds, corrected, improve
-from fkpinn._solve._run import _rehearse
+from fkpinn._solve._certify import compile_ahead
+from fkpinn._solve._improve import corrected
 from fkpinn._solve._settings import read_config, write_config
+from fkpinn._streams import Stream
+from fkpinn.cli import main
+from fkpinn.nn import MLP
 
-small = Settings(
-    widths=(8, 8), n_collocation=60, p_data=0.25, n_boundary=20, n_paths=20, natural_steps=6,
-    adam_steps=20, lbfgs_steps=4, nncg_steps=1, n_test=100, certify_seconds=0.0,
-)  # fmt: skip
+# one worker makes what these tests share
+pytestmark = pytest.mark.xdist_group("solve")
 EXIT = fk.catalogue("exit-ball-3d").problem
 
 
@@ -45,28 +48,48 @@ def presets(monkeypatch):
     monkeypatch.setitem(PRESETS, "quick", small)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("poisson", marks=pytest.mark.slow), "ornstein-uhlenbeck"]
-)
-def test_run_writes_a_folder(name, presets, tmp_path):
-    result = run(name, out=tmp_path / "run", seed=1)
-    assert (tmp_path / "run" / "result.json").read_text() == json.dumps(
-        result, indent=2, ensure_ascii=False
-    ) + "\n"
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of a run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "quick", small)
+        result = run("exit-ball-3d", out=folder, seed=1)
+    assert json.loads((folder / "result.json").read_text()) == json.loads(json.dumps(result))
+    return folder
+
+
+def check_folder(folder, name, settings):
+    result = json.loads((folder / "result.json").read_text())
     assert set(result["errors"]) == {"l2_abs", "l2_rel", "h1_abs", "h1_rel", "linf"}
     assert set(result["seconds"]) == {"labels", "compile", "train", "certify", "total"}
     assert 0 < result["errors"]["l2_rel"] < 2
+    assert result["settings"] == json.loads(json.dumps(settings.flat()))
     for figure in result["figures"]:
         assert Path(figure).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    page = (tmp_path / "run" / "report.html").read_text()
+    page = (folder / "report.html").read_text()
     assert name in page and 'data-widget="field"' in page and "://" not in page
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["step"] == 6
-    config = read_config(tmp_path / "run" / "config.toml")
-    assert config["problem"] == name and config["settings"] == small
-    assert fk.Labels.load(tmp_path / "run" / "labels.npz").n_paths == 20
-    loaded = load(tmp_path / "run" / "solution.fkpinn")
-    assert loaded.history == result_history(tmp_path / "run")
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["step"] == settings.training.steps
+    config = read_config(folder / "config.toml")
+    assert config["problem"] == name and config["settings"] == settings and config["own"] == []
+    assert fk.Labels.load(folder / "labels.npz").n_paths == settings.labels.n_paths
+    loaded = load(folder / "solution.fkpinn")
+    assert loaded.history == result_history(folder)
+
+
+def test_run_writes_a_folder(whole):
+    check_folder(whole, "exit-ball-3d", small)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("poisson", marks=pytest.mark.slow), "ornstein-uhlenbeck"]
+)
+def test_run_writes_a_folder_of(name, tmp_path):
+    """With a reference by finite elements; with time."""
+    least = small.changed({"network.widths": (4,), "training.steps": 2})
+    run(name, settings=least, out=tmp_path / "run", seed=1)
+    check_folder(tmp_path / "run", name, least)
 
 
 def result_history(folder):
@@ -89,17 +112,10 @@ def test_every_method_runs(method):
 def test_natural_gradient_solves_and_the_seed_fixes_it():
     """The mean exit time from a ball is a polynomial of degree two: a small network has it."""
     _, exact = fk.catalogue("exit-ball-3d")
-    settings = dataclasses.replace(
-        small,
-        widths=(16, 16),
-        n_collocation=300,
-        n_boundary=60,
-        n_paths=100,
-        natural_steps=60,
-        label_rate=0.7,
-    )
-    one = solve(EXIT, settings=settings, seed=3)
-    two = solve(EXIT, settings=settings, seed=3)
+    # seed and sizes of other tests, which compile the same then
+    settings = small.changed({"training.steps": 300})
+    one = solve(EXIT, settings=settings, seed=1)
+    two = solve(EXIT, settings=settings, seed=1)
     points = fk.sobol_interior(EXIT, 256)
     truth = fk.ExactReference(EXIT, exact)
     assert fk.errors(EXIT, one.network, truth, points).l2_rel < 1e-2
@@ -108,27 +124,29 @@ def test_natural_gradient_solves_and_the_seed_fixes_it():
 
 def test_the_papers_setting_is_the_papers():
     paper = PRESETS["paper"]
-    assert paper.widths == (128,) * 4 and paper.n_labels == 200 and paper.n_interior == 9800
-    assert (paper.n_boundary, paper.n_paths, paper.dt) == (400, 500, 1e-3)
-    assert (paper.adam_steps, paper.lbfgs_steps, paper.learning_rate) == (30_000, 15_000, 1e-3)
-    assert paper.scheme == "euler" and paper.uncertainty and paper.natural_steps == 0
+    network, points, labels, training = paper.network, paper.points, paper.labels, paper.training
+    assert network.widths == (128,) * 4 and paper.n_labels == 200 and paper.n_interior == 9800
+    assert (points.n_boundary, labels.n_paths, labels.dt) == (400, 500, 1e-3)
+    assert (training.adam_steps, training.lbfgs_steps) == (30_000, 15_000)
+    assert training.learning_rate == 1e-3 and labels.scheme == "euler" and not labels.bias
+    assert training.uncertainty and training.steps == 0
 
 
 @pytest.mark.slow
 def test_boundary_data_can_be_built_in():
-    hard = dataclasses.replace(small, hard=True)
+    hard = small.changed({"network.hard": True})
     solution = solve(EXIT, settings=hard)
     on = fk.sample_boundary(EXIT, 20, key=jax.random.key(0)).points
     np.testing.assert_allclose(solution(on), 0.0, atol=1e-12)
     free = fk.Problem(fk.Interval(0, 1), reaction=1.0, source=1.0, boundary=fk.Neumann(0.0))
-    with pytest.raises(ValueError, match=r"`hard` needs a Dirichlet part"):
+    with pytest.raises(ValueError, match=r"`network.hard` needs a Dirichlet part"):
         solve(free, settings=hard, method="pinn-engd")
 
 
 @pytest.mark.slow
 def test_a_second_pass_of_labels_where_the_residual_is_large(tmp_path):
     """They are kept, and lie where the short training left larger residuals than elsewhere."""
-    settings = dataclasses.replace(small, second_pass=0.5, n_collocation=160)
+    settings = small.changed({"labels.second_pass": 0.5, "points.n_collocation": 160})
     run(EXIT, settings=settings, out=tmp_path, seed=4)
     first, second = (fk.Labels.load(tmp_path / f"labels{n}.npz") for n in ("", "-second"))
     assert len(first.value) == len(second.value) == settings.n_labels // 2
@@ -141,7 +159,7 @@ def test_a_second_pass_of_labels_where_the_residual_is_large(tmp_path):
 
 @pytest.mark.slow
 def test_a_certificate_comes_with_the_run(tmp_path):
-    result = run(EXIT, settings=dataclasses.replace(small, certify_seconds=2.0), out=tmp_path)
+    result = run(EXIT, settings=small.changed({"certificate.seconds": 2.0}), out=tmp_path)
     certificate = result["certificate"]
     assert certificate["ci_low"] <= certificate["l2_rel"] <= certificate["ci_high"]
     assert (tmp_path / "figures" / "certificate.png").exists()
@@ -160,15 +178,31 @@ def test_a_certificate_comes_with_the_run(tmp_path):
 
 
 def test_a_run_without_a_certificate_keeps_its_network(tmp_path, monkeypatch):
-    def fails(*given, **more):
-        raise ValueError("the solution cannot be told from zero")
+    """Nor with a reference, which there is none of in three dimensions."""
 
-    monkeypatch.setattr("fkpinn._solve._run.improve", fails)
-    settings = dataclasses.replace(small, certify_seconds=1.0)
-    result = run(EXIT, settings=settings, method="pinn-engd", out=tmp_path)
+    def fails(*given, **more):
+        raise fk.NoCertificate("the solution cannot be told from zero")
+
+    monkeypatch.setattr("fkpinn._solve._improve.measure", fails)
+    settings = small.changed({"certificate.seconds": 1.0})
+    result = run(EXIT, settings=settings, seed=1, out=tmp_path)
     assert result["certificate"] is None and result["errors"] is None
     assert result["stopped"] == ["no certificate: the solution cannot be told from zero"]
     assert (tmp_path / "solution.fkpinn").exists() and (tmp_path / "report.html").exists()
+
+
+def test_no_other_error_is_taken_for_a_missing_certificate(tmp_path, monkeypatch):
+    """A bug in certifying is not hidden behind words; what was trained is still in the folder."""
+
+    def fails(*given, **more):
+        raise ValueError("`stderr` must be positive; got -1.")
+
+    monkeypatch.setattr("fkpinn._solve._improve.measure", fails)
+    settings = small.changed({"certificate.seconds": 1.0, "training.checkpoint_seconds": 0.0})
+    with pytest.raises(ValueError, match=r"`stderr` must be positive; got -1\."):
+        solve(EXIT, settings=settings, seed=1, out=tmp_path)
+    assert (tmp_path / "checkpoints" / "last.npz").exists()
+    assert not (tmp_path / "result.json").exists()
 
 
 def test_certify_wants_a_finished_run(tmp_path):
@@ -181,17 +215,27 @@ def test_certify_wants_a_finished_run(tmp_path):
             "method": "pinn",
             "preset": "quick",
             "seed": 0,
-            "settings": dataclasses.asdict(small),
+            "own": [],
+            "settings": small.to_dict(),
         },
     )
     with pytest.raises(ValueError, match="holds no solution yet"):
         certify_run(tmp_path)
 
 
-better = dataclasses.replace(
-    small, widths=(16, 16), n_collocation=300, n_boundary=60, n_paths=100, natural_steps=30,
-    label_rate=0.7, polish_steps=10, polish_times=2, certify_seconds=5.0,
-)  # fmt: skip
+better = small.changed(
+    {
+        "network.widths": (16, 16),
+        "points.n_collocation": 300,
+        "points.n_boundary": 60,
+        "labels.n_paths": 100,
+        "training.steps": 30,
+        "labels.rate": 0.7,
+        "training.polish_steps": 10,
+        "training.polish_times": 2,
+        "certificate.seconds": 5.0,
+    }
+)
 
 
 @pytest.mark.slow
@@ -206,7 +250,9 @@ def test_a_target_is_reached_and_said():
 
 @pytest.mark.slow
 def test_a_target_out_of_reach_is_said():
-    poor = dataclasses.replace(better, widths=(2,), rounds=2, polish_steps=4)
+    poor = better.changed(
+        {"network.widths": (2,), "certificate.rounds": 2, "training.polish_steps": 4}
+    )
     solution = solve(EXIT, settings=poor, target=1e-9, seed=3)
     assert "target 1e-09 not reached" in solution.stopped[-1]
     assert "Try `preset='best'`" in solution.stopped[-1]
@@ -221,26 +267,22 @@ def test_a_round_with_corrected_labels(monkeypatch):
     exact = fk.catalogue("exit-ball-3d").exact
     truth = lambda points: np.asarray(jax.vmap(exact)(jnp.asarray(points)))
     found = solution.certify(n_points=256, n_paths=64)
-    state = Rounds(
-        EXIT, better, 0.1, 5.0, 0, SilentProgress(), None, None, jax.random.key(0)
-    )  # fmt: skip
-    points = state.where(found, 100, jax.random.key(1))
+    state = Rounds(Job.of(EXIT, better, "fk-pinn"), 0.1, 5.0)
+    points = state.where(found, 100, Stream(1))
     labels = corrected(
         EXIT, solution.network, points,
-        n_paths=400, dtype="float32", seed=1, progress=SilentProgress(),
+        n_paths=400, dtype="float32", seed=1, progress=state.job.progress,
     )  # fmt: skip
     sigma = (np.asarray(labels.value) - truth(points)) / np.asarray(labels.stderr)
     assert 0.7 < np.sqrt(np.mean(sigma**2)) < 1.3
     square = lambda at: np.mean((np.asarray(solution(at)) - truth(at)) ** 2)
     assert square(points) > 1.2 * square(fk.sobol_interior(EXIT, 1000))
-    rounds = dataclasses.replace(better, rounds=1)
+    rounds = better.changed({"certificate.rounds": 1})
     monkeypatch.setattr(Rounds, "choose", lambda self, best: "refresh")
     gains = []
     for seed in range(3, 6):
-        improved = improve(
-            EXIT, rounds, solution.network, size=0.07, trained_in=200.0, seed=seed,
-            progress=SilentProgress(), key=jax.random.key(seed),
-        )  # fmt: skip
+        job = Job.of(EXIT, rounds, "fk-pinn", seed=seed)
+        improved = improve(job, solution.network, size=0.07, trained_in=200.0)
         (record,) = improved.rounds
         assert record["kind"] == "refresh" and record["kept"]
         assert improved.certificate.l2_rel == record["after"]
@@ -255,7 +297,7 @@ def _certificate(error):
 
 
 def test_the_kind_of_a_round_is_chosen_by_what_was_seen(monkeypatch):
-    state = Rounds(EXIT, better, 0.1, 5.0, 0, SilentProgress(), None, None, jax.random.key(0))
+    state = Rounds(Job.of(EXIT, better, "fk-pinn"), 0.1, 5.0)
     monkeypatch.setattr(Rounds, "label_noise", lambda self, best: (100, 0.002))
     monkeypatch.setattr(Rounds, "path_seconds", lambda self, best: 0.05)
     found = _certificate(0.02)  # corrected labels promise a factor 5
@@ -270,11 +312,11 @@ def test_the_kind_of_a_round_is_chosen_by_what_was_seen(monkeypatch):
 
 
 def test_a_round_trains_as_long_as_it_measures(monkeypatch):
-    state = Rounds(EXIT, better, 0.1, 5.0, 0, SilentProgress(), None, None, jax.random.key(0))
+    state = Rounds(Job.of(EXIT, better, "fk-pinn"), 0.1, 5.0)
     clock = iter(range(100))
-    monkeypatch.setattr("fkpinn._solve._rounds.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("fkpinn._solve._improve.time.perf_counter", lambda: next(clock))
     done = []
-    step = lambda self, kind, network, labels, name, key, part: done.append(name) or network + 1
+    step = lambda self, kind, network, labels, name, stream: done.append(name) or network + 1
     monkeypatch.setattr(Rounds, "steps", step)
     state.measured_in = 3.0
     assert state.train("polish", 0, _certificate(0.02), 7) == 4
@@ -282,36 +324,37 @@ def test_a_round_trains_as_long_as_it_measures(monkeypatch):
 
 
 def test_labels_of_ones_own():
-    points = fk.sobol_interior(EXIT, 30)
-    labels = fk.Labels.from_data(points, jnp.ones(30), 0.01)
-    heavy = dataclasses.replace(small, label_weight=100.0, label_rate=1.0, natural_steps=15)
-    solution = solve(EXIT, settings=heavy, labels=labels)
+    points = fk.sobol_interior(EXIT, small.n_labels)
+    labels = fk.Labels.from_data(points, jnp.ones(len(points)), 0.01)
+    heavy = {"labels.weight": 100.0, "labels.rate": 1.0, "training.steps": 15}
+    solution = solve(EXIT, settings=small.changed(heavy), labels=labels)
     assert abs(float(solution([0.0, 0.0, 0.0])) - 1.0) < 0.2
 
 
-def test_a_problem_of_ones_own_in_one_dimension(presets, tmp_path):
+def test_a_problem_of_ones_own_in_one_dimension(tmp_path):
     problem = fk.Problem(fk.Interval(0, 1), source=1.0, name="<script>alert(1)</script>")
-    result = run(problem, out=tmp_path, method="pinn")
+    adam = small.changed({"training.lbfgs_steps": 0})
+    result = run(problem, settings=adam, out=tmp_path, method="pinn")
     assert result["errors"] is not None and result["problem"] == problem.name
     assert "<script>alert" not in (tmp_path / "report.html").read_text()
-    with pytest.raises(ValueError, match=r"which is not in the catalogue. Pass the problem"):
-        load(tmp_path / "solution.fkpinn")
+    alone = load(tmp_path / "solution.fkpinn")  # a file cannot hold functions
     loaded = load(tmp_path / "solution.fkpinn", problem)
+    assert alone.problem is None and loaded.problem is problem
+    np.testing.assert_array_equal(alone([[0.2], [0.7]]), loaded([[0.2], [0.7]]))
     assert loaded.plot(tmp_path / "line.png").read_bytes()[:4] == b"\x89PNG"
     other = fk.Problem(fk.Interval(0, 1), source=2.0, name=problem.name)
     with pytest.raises(ValueError, match=r"holds the solution of another problem"):
         load(tmp_path / "solution.fkpinn", other)
-
-
-def test_no_reference_in_higher_dimension(presets, tmp_path):
-    problem = fk.Problem(fk.Ball([0, 0, 0], 1), source=1.0)
-    assert run(problem, out=tmp_path, method="pinn-engd")["errors"] is None
+    with pytest.raises(ValueError, match=r"not in the catalogue: a folder cannot hold functions"):
+        fk.resume(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def solution():
-    tiny = dataclasses.replace(small, natural_steps=1, frequencies=1.0)
-    return solve(EXIT, settings=tiny, method="pinn-engd")
+    """With a network as it is drawn."""
+    network = MLP(*EXIT.bounds(), (8, 8), frequencies=1.0, key=jax.random.key(0))
+    report = {"phase": "Adam", "step": 1, "loss": 1.0, "seconds": 0.1}
+    return fk.Solution(EXIT, network, [report], ["Adam stopped."], "exit-ball-3d", {"l2_rel": 0.1})
 
 
 def test_solution_checks_its_points(solution):
@@ -357,9 +400,9 @@ def test_altered_solutions_are_refused(solution, position, tmp_path):
 def test_a_file_that_asks_for_too_much_memory_is_refused(solution, tmp_path, monkeypatch):
     import fkpinn._solve._solution as module
 
-    about = {"kind": "fkpinn solution", "name": "x", "widths": [10**6] * 3, "dtype": "float64"}
-    monkeypatch.setattr(module, "load_about", lambda path: about)
     solution.save(tmp_path / "a.fkpinn")
+    about = module.load_about(tmp_path / "a.fkpinn") | {"widths": [10**6] * 3}
+    monkeypatch.setattr(module, "load_about", lambda path: about)
     with pytest.raises(ValueError, match=r"is damaged: `widths` is .* the file is too small"):
         load(tmp_path / "a.fkpinn", EXIT)
 
@@ -387,29 +430,62 @@ def test_pickles_are_never_opened(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "error", "message"),
+    ("values", "message"),
     [
-        ({"natural_step": 3}, ValueError, "There is no setting `natural_step`.*`natural_steps`"),
-        ({"n_paths": "many"}, ValueError, "`n_paths` must be of type int; got 'many'"),
-        ({"n_paths": 2.5}, ValueError, "`n_paths` must be of type int; got 2.5"),
-        ({"hard": 1}, ValueError, "`hard` must be of type bool; got 1"),
-        ({"widths": [8, 0]}, ValueError, "`widths` must be positive"),
-        ({"widths": [8.5]}, ValueError, "`widths` must be of type"),
-        ({"n_collocation": 0}, ValueError, "`n_collocation` must be at least 1; got 0"),
-        ({"p_data": 1.0}, ValueError, r"`p_data` must lie in \[0, 1\)"),
-        ({"adam_steps": -1}, ValueError, "`adam_steps` must not be negative"),
-        ({"learning_rate": 0.0}, ValueError, "`learning_rate` must be positive"),
-        ({"learning_rate": float("nan")}, ValueError, "`learning_rate` must be positive"),
-        ({"label_rate": 1.5}, ValueError, r"`label_rate` must lie in \(0, 1\]"),
-        ({"momentum": 1.0}, ValueError, r"`momentum` must lie in \[0, 1\)"),
-        ({"dt": -1.0}, ValueError, "`dt` must be positive"),
-        ({"polish_times": 0}, ValueError, "`polish_times` must be at least 1"),
-        ({"n_paths": 1}, ValueError, "`n_paths` must be at least 2"),
+        ({"training.step": 3}, "There is no setting `training.step`.*`training.steps`"),
+        ({"labels": {"n_path": 3}}, "There is no setting `labels.n_path`.*`labels.n_paths`"),
+        ({"labels.n_paths": "many"}, "`labels.n_paths` must be of type int; got 'many'"),
+        ({"labels.n_paths": 2.5}, "`labels.n_paths` must be of type int; got 2.5"),
+        ({"network.hard": 1}, "`network.hard` must be of type bool; got 1"),
+        ({"network.widths": [8, 0]}, "`network.widths` must be positive"),
+        ({"network.widths": [8.5]}, "`network.widths` must be of type"),
+        ({"points.n_collocation": 0}, "`points.n_collocation` must be at least 1; got 0"),
+        ({"labels.p_data": 1.0}, r"`labels.p_data` must be at least 0 and below 1; got 1"),
+        ({"training.adam_steps": -1}, "`training.adam_steps` must be at least 0; got -1"),
+        ({"training.learning_rate": 0.0}, "`training.learning_rate` must be positive"),
+        ({"training.learning_rate": float("nan")}, "`training.learning_rate` must be positive"),
+        ({"labels.rate": 1.5}, r"`labels.rate` must lie in \(0, 1\]"),
+        ({"training.momentum": 1.0}, r"`training.momentum` must be at least 0 and below 1"),
+        ({"labels.dt": -1.0}, "`labels.dt` must be positive"),
+        ({"training.polish_times": 0}, "`training.polish_times` must be at least 1"),
+        ({"labels.n_paths": 1}, "`labels.n_paths` must be at least 2"),
     ],
 )
-def test_bad_settings_are_refused(values, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_settings_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
         settings_from(values)
+
+
+OLD = {
+    "natural_steps": "training.steps",
+    "label_rate": "labels.rate",
+    "label_weight": "labels.weight",
+    "certify_seconds": "certificate.seconds",
+    "widths": "network.widths",
+    "n_collocation": "points.n_collocation",
+}
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_names_of_before_are_refused_with_the_new_one(old, capsys):
+    said = f"The setting `{old}` is now called `{OLD[old]}`"
+    with pytest.raises(ValueError, match=said):
+        Settings().changed({old: 3})
+    assert main(["solve", "exit-ball-3d", "--set", f"{old}=3"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_settings_nested_flat_and_from_a_file_are_the_same(tmp_path):
+    changed = {"training.steps": 40, "network.widths": (16, 16), "labels.dt": 0.1}
+    settings = Settings().changed(changed)
+    nested = {"training": {"steps": 40}, "network": {"widths": [16, 16]}, "labels": {"dt": 0.1}}
+    assert settings_from(nested) == settings_from(changed) == settings
+    assert settings_from(settings.to_dict()) == settings_from(settings.flat()) == settings
+    assert settings.get("training.steps") == settings.flat()["training.steps"] == 40
+    config = {"problem": "met", "method": "pinn", "preset": "quick", "seed": 3, "own": ["network"]}
+    write_config(tmp_path / "config.toml", config | {"settings": settings.to_dict()})
+    assert "[settings.network]" in (tmp_path / "config.toml").read_text()
+    assert read_config(tmp_path / "config.toml") == config | {"settings": settings}
 
 
 def test_refusals(tmp_path, presets):
@@ -418,10 +494,10 @@ def test_refusals(tmp_path, presets):
     with pytest.raises(ValueError, match=r"`preset` must be one of.*Did you mean `quick`"):
         run(EXIT, preset="quik", out=tmp_path)
     with pytest.raises(ValueError, match=r"leave nothing to do for `pinn`"):
-        nothing = dataclasses.replace(small, adam_steps=0, lbfgs_steps=0)
+        nothing = small.changed({"training.adam_steps": 0, "training.lbfgs_steps": 0})
         solve(EXIT, settings=nothing, method="pinn")
     with pytest.raises(ValueError, match=r"is not a run folder: it has no `config.toml`"):
-        resume(tmp_path)
+        resume_run(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -432,19 +508,28 @@ def test_refusals(tmp_path, presets):
         ("problem = 'met'", "must have `method`"),
         ("= nonsense", "is not a TOML file"),
         (
-            "problem='met'\nmethod='pinn'\npreset='quick'\nseed=0\nsed=1\n[settings]",
+            "problem='met'\nmethod='pinn'\npreset='quick'\nseed=0\nown=[]\nsed=1\n[settings]",
             "`sed`.*`seed`",
         ),
         (
-            "problem='met'\nmethod='pinn'\npreset='quick'\nseed=0\n[settings]\nn_path=3",
-            "no setting `n_path`.*`n_paths`",
+            "problem='met'\nmethod='pinn'\npreset='quick'\nseed=0\nown=[]\n"
+            "[settings.labels]\nn_path=3",
+            "no setting `labels.n_path`.*`labels.n_paths`",
+        ),
+        (
+            "problem='met'\nmethod='pinn'\npreset='quick'\nseed=0\nown=[]\n[settings]\nn_paths=3",
+            "The setting `n_paths` is now called `labels.n_paths`",
+        ),
+        (
+            "problem='met'\nmethod='pinn'\npreset='quick'\nseed=0\nown=[3]\n[settings]",
+            "`own` must be names",
         ),
     ],
 )
 def test_bad_configurations_are_refused(text, message, tmp_path):
     (tmp_path / "config.toml").write_text(text)
     with pytest.raises(ValueError, match=message):
-        resume(tmp_path)
+        resume_run(tmp_path)
 
 
 def test_a_folder_of_another_run_is_refused(presets, tmp_path):
@@ -454,11 +539,52 @@ def test_a_folder_of_another_run_is_refused(presets, tmp_path):
     (tmp_path / "config.toml").unlink()
     from fkpinn._solve._run import _claim
 
-    config = {"problem": "met", "method": "pinn", "preset": "quick", "seed": 0}
-    _claim(tmp_path, config | {"settings": dataclasses.asdict(small)})
+    config = {"problem": "met", "method": "pinn", "preset": "quick", "seed": 0, "own": []}
+    _claim(tmp_path, config | {"settings": small.to_dict()})
     with pytest.raises(ValueError, match=r"holds another run: `seed`, `settings` differ"):
-        other = config | {"seed": 1, "settings": dataclasses.asdict(Settings())}
+        other = config | {"seed": 1, "settings": Settings().to_dict()}
         _claim(tmp_path, other)
+
+
+def same_run(one, two):
+    """Networks and errors of two folders, bit for bit."""
+    networks = (load(folder / "solution.fkpinn").network for folder in (one, two))
+    for a, b in zip(*map(jax.tree.leaves, networks), strict=True):
+        np.testing.assert_array_equal(a, b)
+    errors = [json.loads((f / "result.json").read_text())["errors"] for f in (one, two)]
+    assert errors[0] == errors[1]
+
+
+KILLED = """
+import os, signal, sys
+from fkpinn._solve import run, settings_from
+from fkpinn.train import _fit
+
+save, saved = _fit._Run._save, []
+
+def save_and_die(self, index, state):
+    save(self, index, state)
+    saved.append(state)
+    if len(saved) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+_fit._Run._save = save_and_die
+run("exit-ball-3d", settings=settings_from(eval(sys.argv[2])), out=sys.argv[1], seed=1)
+"""
+
+
+def test_killed_in_training_and_resumed_is_bit_for_bit_the_same(tmp_path, whole):
+    """`kill -9` after the third checkpoint, in a process of its own; then `--resume`."""
+    config = read_config(whole / "config.toml")
+    broken = tmp_path / "broken"
+    settings = config["settings"].changed({"training.checkpoint_seconds": 0.0})
+    words = [sys.executable, "-c", KILLED, str(broken), repr(settings.flat())]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert len(result_history(broken)) == 3 and not (broken / "result.json").exists()
+    assert main(["solve", "--resume", str(broken), "--json", "--quiet"]) == 0
+    same_run(whole, broken)
+    assert result_history(broken)[-1]["step"] == settings.training.steps
 
 
 def command(*words):
@@ -466,14 +592,16 @@ def command(*words):
 
 
 SIZES = [
-    "widths=[10, 10]", "n_collocation=80", "n_boundary=20", "n_paths=20", "p_data=0.2",
-    "natural_steps=30", "n_test=50", "checkpoint_seconds=0", "certify_seconds=0",
+    "network.widths=[10, 10]", "points.n_collocation=80", "points.n_boundary=20",
+    "labels.n_paths=20", "labels.p_data=0.2", "training.steps=30", "points.n_test=50",
+    "training.checkpoint_seconds=0", "certificate.seconds=0",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("after", [9, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [9, 20])
 def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path, after):
-    """`kill -9` during training, at two moments, then `--resume`."""
+    """`kill -9` from outside during training, at two moments, then `--resume`."""
     words = ["exit-ball-3d", "--seed", "2", "--set", *SIZES]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -488,27 +616,26 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path, after):
     process.wait()
     assert not (broken / "result.json").exists()
     subprocess.run(command("--resume", str(broken)), check=True, **quiet)
-    one, two = (load(f / "solution.fkpinn").network for f in (whole, broken))
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
-        np.testing.assert_array_equal(a, b)
-    again = json.loads((broken / "result.json").read_text())
-    assert again["errors"] == json.loads((whole / "result.json").read_text())["errors"]
+    same_run(whole, broken)
 
 
 def test_certificates_are_compiled_ahead(monkeypatch):
     """What is compiled while an accelerator trains is what the certificate of the result needs."""
     from fkpinn.sde import _walk
 
-    assert _rehearse(EXIT, small, None) is None  # on two cores it would slow the training down
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    narrow = _walk.Widths((256,), 1 << 16, 1)
-    monkeypatch.setattr("fkpinn.evaluate._defect_paths.default_widths", lambda n: narrow)
-    wanted = dataclasses.replace(small, certify_seconds=5.0)
-    thread = _rehearse(EXIT, wanted, None)
-    assert thread is not None
-    thread.join()
-    ready = set(_walk._ready)
-    with jax.enable_x64(True):
-        network = make_network(EXIT, wanted, 1.0, dtype=jnp.float64, key=jax.random.key(7))
-    fk.evaluate.certify(EXIT, network, n_points=64, n_paths=8)
-    assert ready and _walk._ready == ready
+    job = Job.of(EXIT, small.changed({"certificate.seconds": 5.0}), "fk-pinn")
+    assert compile_ahead(job, None) is None  # on two cores it would slow the training down
+    built, real = [], _walk._Loop._built
+    monkeypatch.setattr(
+        _walk._Loop, "_built", lambda self, low: built.append(low) or real(self, low)
+    )
+    accelerator = Compute("gpu", 1, None, 1 << 20, lanes=Lanes((256,), 1 << 16, 1))
+    with using(accelerator):
+        assert compile_ahead(Job.of(EXIT, small, "fk-pinn"), None) is None  # no certificate
+        thread = compile_ahead(job, None)
+        assert thread is not None
+        thread.join()
+        ready = len(built)
+        network = MLP(*EXIT.bounds(), small.network.widths, key=jax.random.key(7))
+        fk.certify(EXIT, network, n_points=64, n_paths=8)
+    assert ready > 0 and len(built) == ready

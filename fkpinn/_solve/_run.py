@@ -209,6 +209,8 @@ def _in_folder(
     }
     with alone(out / "run.lock", out):
         _claim(out, config)
+        if not config["own"] and (out / "result.json").is_file():  # the last file of a run
+            return load(out / "solution.fkpinn", job.problem), read_json(out / "result.json")
         truth = _truth(problem)
         test = None
         if truth is not None:

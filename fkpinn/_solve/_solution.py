@@ -68,9 +68,10 @@ class Solution(eqx.Module):
         self.history, self.stopped = history or [], stopped or []
         self.name, self.certificate = name, certificate
         if problem is not None:
-            layout, bounds = problem.layout, tuple(map(tuple, problem.bounds()))
+            layout, bounds = problem.layout, problem.bounds()
         assert layout is not None
-        self.layout, self.bounds = layout, bounds
+        self.layout = layout
+        self.bounds = tuple(tuple(map(float, np.asarray(corner))) for corner in bounds)
 
     # by identity, so that `jax.jit` can tell solutions apart
     def __hash__(self) -> int:
@@ -239,7 +240,7 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
             raise ValueError(f"`{path}` is damaged: a parameter is not a finite number.")
     network = harden(problem, plain) if problem is not None and about["hard"] else plain
     center, half = np.asarray(plain.center), np.asarray(plain.half_width)
-    bounds = tuple(center - half), tuple(center + half)
+    bounds = center - half, center + half
     return Solution(
         problem, network, history, stopped, name, certificate, layout=layout, bounds=bounds
     )
@@ -292,12 +293,9 @@ def _empty_network(about: dict[str, Any], layout: Layout, n_bytes: int) -> MLP:
             key=Stream(0).key,
         )
     # to the last bit, which center and half-width from corners may lose
-    scales = tuple(map(float, center)), tuple(map(float, half))
-    return eqx.tree_at(lambda n: (n.center, n.half_width), network, scales, is_leaf=_is_tuple)
-
-
-def _is_tuple(leaf: Any) -> bool:
-    return isinstance(leaf, tuple)
+    for name, numbers in (("center", center), ("half_width", half)):
+        object.__setattr__(network, name, tuple(map(float, numbers)))  # it is ours alone so far
+    return network
 
 
 def _value(network: AbstractField, z: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._compute import precision
+from .._streams import Stream
 from ._curvature import Curvature
 from ._lanczos import lanczos
 from ._spectrum import gauss_newton_spectrum
@@ -191,7 +192,7 @@ def compare_descent(curvature: Curvature, *, steps: int, factor: float = 10.0) -
 
 def _largest_of_hessian(curvature: Curvature, least: float) -> float:
     """Smoothness at the start: the Hessian's largest eigenvalue, or that of its first part."""
-    key = jax.random.key(0)
+    key = Stream(0).key
     found = lanczos(curvature.hessian_product, len(curvature.parameters), 30, key=key)
     return max(float(np.max(np.abs(found.values))), least)
 

@@ -374,7 +374,7 @@ def _with_bias(labels: Labels, coarse: Labels) -> Labels:
     return labels._replace(bias=jnp.asarray(bias, labels.value.dtype))
 
 
-def _heavy_points(plan: Plan, total: Moments, warn: bool) -> dict[str, float]:
+def _heavy_points(plan: Plan, total: Moments, warn: bool) -> dict[str, int | float]:
     """Points at which one path carries much of the sum: how many, and the largest such share."""
     limit = _HEAVY_NEGATIVE if _may_grow(plan) else _HEAVY
     share = total.largest / np.maximum(total.size, np.finfo(float).tiny)

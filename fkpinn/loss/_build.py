@@ -39,8 +39,7 @@ def make_loss(
         key: of the points.
     """
     spread = Spread()
-    none: Any = None  # it does not look at the network
-    inside = spread.draw(problem, none, none, n_interior, dtype, key=fold(key, "residual"))
+    inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
     on = sample_boundary(problem, n_boundary, dtype=dtype, key=fold(key, "boundary"))
     terms: dict[str, AbstractTerm] = {
         "residual": ResidualTerm(problem, inside, size, sampler or spread),

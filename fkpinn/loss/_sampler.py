@@ -69,6 +69,17 @@ class Spread(AbstractSampler):
     ) -> Points:
         """Independent of the network."""
         del u, at
+        return self.points(problem, n, dtype, key=key)
+
+    def points(self, problem: Problem, n: int, dtype: Any, *, key: PRNGKeyArray) -> Points:
+        """The same before there is a network.
+
+        Args:
+            problem: the boundary value problem.
+            n: how many.
+            dtype: precision of the points.
+            key: random key.
+        """
         wanted = 0 if isinstance(problem.measure, Uniform) else int(self.share * n)
         parts = []
         if wanted < n:

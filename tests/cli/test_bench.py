@@ -203,10 +203,18 @@ def test_certificates_record(monkeypatch, tmp_path, capsys):
     assert one["ci_low"] <= one["l2_rel"] <= one["ci_high"] and one["ci_low"] > 0.5
 
 
-tiny = Settings(
-    widths=(8, 8), n_collocation=60, n_boundary=20, n_paths=20, natural_steps=3, adam_steps=3,
-    lbfgs_steps=2, certify_seconds=1.0,
-)  # fmt: skip
+tiny = Settings().changed(
+    {
+        "network.widths": (8, 8),
+        "points.n_collocation": 60,
+        "points.n_boundary": 20,
+        "labels.n_paths": 20,
+        "training.steps": 3,
+        "training.adam_steps": 3,
+        "training.lbfgs_steps": 2,
+        "certificate.seconds": 1.0,
+    }
+)
 
 
 @pytest.mark.slow
@@ -239,7 +247,7 @@ def test_targets_record(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_refresh_record(monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(PRESETS, "quick", dataclasses.replace(tiny, polish_steps=2))
+    monkeypatch.setitem(PRESETS, "quick", tiny.changed({"training.polish_steps": 2}))
     monkeypatch.setattr(refresh._run, "PROBLEMS", ("poisson",))
     assert main(["bench", "refresh", "--folder", str(tmp_path), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)

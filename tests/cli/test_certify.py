@@ -5,10 +5,17 @@ import json
 from fkpinn._solve import Settings, run
 from fkpinn.cli import main
 
-small = Settings(
-    widths=(6,), n_collocation=40, n_boundary=10, n_paths=10, natural_steps=2, n_test=20,
-    certify_seconds=0.0,
-)  # fmt: skip
+small = Settings().changed(
+    {
+        "network.widths": (6,),
+        "points.n_collocation": 40,
+        "points.n_boundary": 10,
+        "labels.n_paths": 10,
+        "training.steps": 2,
+        "points.n_test": 20,
+        "certificate.seconds": 0.0,
+    }
+)
 
 
 def test_prints_its_contract_and_renews_the_report(tmp_path, capsys):

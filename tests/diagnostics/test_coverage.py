@@ -17,8 +17,8 @@ from fkpinn.diagnostics import (
     compare_descent,
     coverage,
     measure_coverage,
-    plain_loss,
 )
+from fkpinn.loss import make_loss
 from fkpinn.nn import MLP
 
 P = 8
@@ -107,7 +107,7 @@ PROBLEM = fk.catalogue("poisson").problem
 
 def curvature_with(labels, n=12, key=0):
     network = MLP(*PROBLEM.bounds(), (12, 12), key=jr.key(key))
-    return Curvature(network, plain_loss(PROBLEM, n, 6, labels, key=jr.key(1)))
+    return Curvature(network, make_loss(PROBLEM, n, 6, labels, dtype=jnp.float64, key=jr.key(1)))
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,9 @@ def test_descent_is_not_slower_than_foretold():
 
 def test_more_points_than_parameters_have_no_constant():
     network = MLP(*PROBLEM.bounds(), (3,), key=jr.key(0))
-    curvature = Curvature(network, plain_loss(PROBLEM, 40, 10, None, key=jr.key(1)))
+    curvature = Curvature(
+        network, make_loss(PROBLEM, 40, 10, None, dtype=jnp.float64, key=jr.key(1))
+    )
     found = compare_descent(curvature, steps=3)
     assert found.predicted == math.inf and found.pl_constant == 0
 

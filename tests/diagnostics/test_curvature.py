@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
-from fkpinn.diagnostics import Curvature, plain_loss
+from fkpinn.diagnostics import Curvature
+from fkpinn.loss import make_loss
 from fkpinn.nn import MLP
 
 PROBLEM = fk.catalogue("schrodinger").problem
@@ -22,7 +23,7 @@ def labels():
 @pytest.fixture(scope="module")
 def curvature(labels):
     network = MLP(*PROBLEM.bounds(), (7, 6), key=jr.key(0))
-    loss = plain_loss(PROBLEM, 30, 12, labels, key=jr.key(1))
+    loss = make_loss(PROBLEM, 30, 12, labels, dtype=jnp.float64, key=jr.key(1))
     return Curvature(network, loss, {"labels": 3.0, "boundary": 0.5})
 
 
@@ -104,7 +105,9 @@ def test_the_value_is_half_the_sum_of_squares(curvature):
 
 def test_single_precision_networks_are_looked_at_in_double(labels):
     network = MLP(*PROBLEM.bounds(), (5,), dtype=jnp.float32, key=jr.key(0))
-    curvature = Curvature(network, plain_loss(PROBLEM, 4, 3, labels, key=jr.key(1)))
+    curvature = Curvature(
+        network, make_loss(PROBLEM, 4, 3, labels, dtype=jnp.float64, key=jr.key(1))
+    )
     assert curvature.parameters.dtype == jnp.float64
     assert curvature.jacobian().dtype == jnp.float64
 

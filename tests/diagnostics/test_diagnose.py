@@ -90,10 +90,16 @@ def test_conditioning_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_pat
 
 @pytest.mark.slow
 def test_a_run_folder_is_looked_at_as_it_is(tmp_path, capsys):
-    settings = Settings(
-        widths=(6,), n_collocation=40, n_boundary=10, n_paths=20, natural_steps=2,
-        certify_seconds=0.0,
-    )  # fmt: skip
+    settings = Settings().changed(
+        {
+            "network.widths": (6,),
+            "points.n_collocation": 40,
+            "points.n_boundary": 10,
+            "labels.n_paths": 20,
+            "training.steps": 2,
+            "certificate.seconds": 0.0,
+        }
+    )
     run("poisson", settings=settings, out=tmp_path / "run")
     folder = tmp_path / "run"
     call = ["diagnose", str(folder), "--what", "spectrum", "--points", "20", "--boundary", "8"]

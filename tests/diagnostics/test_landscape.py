@@ -9,10 +9,10 @@ import fkpinn as fk
 from fkpinn.diagnostics import (
     Curvature,
     landscape,
-    plain_loss,
     random_directions,
     top_directions,
 )
+from fkpinn.loss import make_loss
 from fkpinn.nn import MLP
 
 PROBLEM = fk.catalogue("poisson").problem
@@ -21,7 +21,7 @@ PROBLEM = fk.catalogue("poisson").problem
 @pytest.fixture(scope="module")
 def curvature():
     network = MLP(*PROBLEM.bounds(), (6, 6), key=jr.key(0))
-    return Curvature(network, plain_loss(PROBLEM, 20, 8, None, key=jr.key(1)))
+    return Curvature(network, make_loss(PROBLEM, 20, 8, None, dtype=jnp.float64, key=jr.key(1)))
 
 
 def test_nodes_are_where_they_say(curvature):

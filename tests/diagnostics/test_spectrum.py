@@ -14,10 +14,10 @@ from fkpinn.diagnostics import (
     hessian_spectrum,
     lanczos,
     matrix_spectrum,
-    plain_loss,
     spectral_density,
 )
 from fkpinn.diagnostics._spectrum import by_polar_factor
+from fkpinn.loss import make_loss
 from fkpinn.nn import MLP
 
 PROBLEM = fk.catalogue("poisson").problem
@@ -42,7 +42,7 @@ def test_lanczos_with_all_steps_finds_all_eigenvalues():
 
 def curvature_of(widths, n):
     network = MLP(*PROBLEM.bounds(), widths, key=jr.key(0))
-    return Curvature(network, plain_loss(PROBLEM, n, 20, None, key=jr.key(1)))
+    return Curvature(network, make_loss(PROBLEM, n, 20, None, dtype=jnp.float64, key=jr.key(1)))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 import fkpinn as fk
 from fkpinn._interval import skewed_limits
+from fkpinn._streams import Stream
 from fkpinn.evaluate import Certificate, DefectPaths, certify, value_with_interval
 from fkpinn.evaluate._certify import _assess, _measure, _Pair, _pilot, _Seen
 from fkpinn.labels import Labels
@@ -37,7 +38,7 @@ class Paths(DefectPaths):
         self.points, self.value = jnp.zeros((n, 2)), size + 0.1 * np.sin(np.arange(n))
         self.dt, self.stepped = 0.1, stepped
 
-    def run(self, n_paths, *, coarse=False, bias=False, stream=0, pilot=False):
+    def run(self, n_paths, *, coarse=False, bias=False, stream="0", pilot=False):
         self.asked.append((n_paths, coarse, stream))
         value, stderr = self.outcome(n_paths, coarse)
         seconds = self.seconds(n_paths) if callable(self.seconds) else self.seconds
@@ -239,15 +240,16 @@ def test_runs_have_seeds_and_steps_of_their_own(monkeypatch):
     problem = fk.Problem(fk.Interval(0.0, 1.0), drift=[1.0], source=1.0, check=False)
     paths = DefectPaths(problem, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dt=0.01, seed=3)
     np.testing.assert_allclose(paths.value, 0.0625)
-    assert paths.scheme == "heun" and paths.stepped and paths.dt == 0.01
+    assert paths.stepped and paths.dt == 0.01
     paths.run(10)
-    paths.run(10, stream=2)
-    paths.run(10, coarse=True, stream=1 << 20)
+    paths.run(10, stream="a/b")
+    paths.run(10, coarse=True, stream="c")
     assert [how["dt"] for how in asked] == [0.01, 0.01, 0.02]
-    assert [how["seed"] for how in asked] == [3, 3 + (2 << 44), 3]  # seeds are below 2**64
-    assert all(how["every"] > 1 and how["refine"] > 1 for how in asked)
+    root = Stream(3) / "defect"
+    assert [how["seed"] for how in asked] == [(root / n).seed for n in ("0", "a/b", "c")]
+    assert all(how["read_every"] > 1 and how["refine"] > 1 for how in asked)
     free = fk.Problem(fk.Interval(0.0, 1.0), source=1.0, check=False)
     paths = DefectPaths(free, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dtype="float64")
-    assert paths.scheme == "spheres" and paths.every == 1 and not paths.stepped
+    assert not paths.stepped
     # a path moves by a hundredth of the diameter in the step that is chosen
     np.testing.assert_allclose(paths.dt, (0.01 * free.domain.diameter()) ** 2, rtol=1e-9)

@@ -22,11 +22,25 @@ from fkpinn.experiments import _run as running
 from fkpinn.experiments._jobs import _from_cell
 
 ROOT = Path(__file__).parents[2]
-tiny = Settings(
-    widths=(8,), n_collocation=40, p_data=0.2, n_boundary=10, n_paths=8, dt=0.05, scheme="euler",
-    boundary_weight=1.0, label_weight=1.0, uncertainty=True, scaled=False, natural_steps=0,
-    adam_steps=6, lbfgs_steps=0, nncg_steps=1,
-)  # fmt: skip
+tiny = Settings().changed(
+    {
+        "network.widths": (8,),
+        "points.n_collocation": 40,
+        "labels.p_data": 0.2,
+        "points.n_boundary": 10,
+        "labels.n_paths": 8,
+        "labels.dt": 0.05,
+        "labels.scheme": "euler",
+        "training.boundary_weight": 1.0,
+        "labels.weight": 1.0,
+        "training.uncertainty": True,
+        "network.scaled": False,
+        "training.steps": 0,
+        "training.adam_steps": 6,
+        "training.lbfgs_steps": 0,
+        "training.nncg_steps": 1,
+    }
+)
 TABLE = """
 kind = "table"
 title = "Two methods"

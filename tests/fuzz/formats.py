@@ -261,7 +261,7 @@ def _sound_page(page: Path) -> None:
 
 
 def _config(folder: Path) -> Path:
-    settings = vars(Settings(dt=0.1)) | {"widths": (4, 4)}
+    settings = vars(Settings().changed({"labels.dt": 0.1})) | {"widths": (4, 4)}
     config = {"problem": "met", "method": "pinn", "preset": "quick", "seed": 0}
     write_config(folder / "config.toml", config | {"settings": settings})
     return folder / "config.toml"

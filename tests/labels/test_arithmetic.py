@@ -8,12 +8,13 @@ import pytest
 from scipy import stats
 
 import fkpinn as fk
+from fkpinn._compute import Lanes
 from fkpinn.labels import Labels, choose_scheme, compile_labels, step_size
-from fkpinn.labels._estimate import _batches, _with_bias, paths_end
+from fkpinn.labels._estimate import _batches, _with_bias
 from fkpinn.labels._moments import SEGMENT, merge, moments, segment_starts
 from fkpinn.labels._plan import _bias, _first_step, _Level, _predict, _round_down, _tail
 from fkpinn.labels._store import check_same
-from fkpinn.sde import Plan, Widths
+from fkpinn.sde import Plan
 
 N = 32
 WAVE = 2.0 + np.cos(np.arange(N))
@@ -190,23 +191,23 @@ def test_batches_are_whole_segments_that_are_not_done():
     points = jnp.zeros((2, 1))
     plan = Plan(line(), choose_scheme(line(), "euler").walk, points, 2500, 0.1, None, 0)
     none = np.zeros(6, bool)
-    assert _batches(plan, Widths((8,), 10_000, 1), none) == [(0, 5000)]
-    assert _batches(plan, Widths((8,), 10_000, 2), none) == [(0, 2500), (2500, 2500)]
+    assert _batches(plan, Lanes((8,), 10_000, 1), none) == [(0, 5000)]
+    assert _batches(plan, Lanes((8,), 10_000, 2), none) == [(0, 2500), (2500, 2500)]
     small = [(0, 1024), (1024, 1024), (2048, 452), (2500, 1024), (3524, 1024), (4548, 452)]
-    assert _batches(plan, Widths((8,), 400, 1), none) == small
+    assert _batches(plan, Lanes((8,), 400, 1), none) == small
     done = np.array([True, False, False, True, False, True])
-    assert _batches(plan, Widths((8,), 10_000, 1), done) == [(1024, 1476), (3524, 1024)]
+    assert _batches(plan, Lanes((8,), 10_000, 1), done) == [(1024, 1476), (3524, 1024)]
     pairs = plan._replace(antithetic=True)
-    assert _batches(pairs, Widths((8,), 400, 1), np.zeros(4, bool)) == [
+    assert _batches(pairs, Lanes((8,), 400, 1), np.zeros(4, bool)) == [
         (0, 2048), (2048, 452), (2500, 2048), (4548, 452)
     ]  # fmt: skip
 
 
 def test_paths_that_end_and_paths_that_do_not():
-    assert paths_end(line()) and paths_end(line(boundary=fk.Robin(1.0)))
-    assert paths_end(line(boundary=fk.Neumann(), reaction=1.0))
-    assert paths_end(line(boundary=fk.Neumann(), horizon=1.0, terminal=0.0))
-    assert not paths_end(line(boundary=fk.Neumann()))
+    assert line().paths_end() and line(boundary=fk.Robin(1.0)).paths_end()
+    assert line(boundary=fk.Neumann(), reaction=1.0).paths_end()
+    assert line(boundary=fk.Neumann(), horizon=1.0, terminal=0.0).paths_end()
+    assert not line(boundary=fk.Neumann()).paths_end()
 
 
 def test_the_first_difference_between_runs_is_named(tmp_path):
@@ -333,7 +334,7 @@ def test_arguments_at_their_limits(given):
         ({"n_paths": 5, "antithetic": True}, "must be even and at least 4"),
         ({"forget": 0.11}, r"`forget` must lie in \(0, 0.1\]"),
         ({"forget": 0.0}, "`forget` must lie"),
-        ({"every": 128}, "`every` must be a power of 2"),
+        ({"every": 128}, "`read_every` must be a power of 2"),
         ({"refine": 2048}, "`refine` must be a power of 2"),
         ({"refine": 2, "t_max": 1.0}, "knows no `t_max`"),
         ({"t_max": 0.0}, "`t_max` must be positive"),

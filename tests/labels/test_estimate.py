@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._streams import Stream
 from fkpinn.labels import choose_scheme
 from fkpinn.labels._moments import merge, moments, segment_starts
-from fkpinn.sde import Widths
-from fkpinn.sde._random import Stream, ahead, normals, seed_words
+from fkpinn.sde._random import PathStream, ahead, normals, seed_words
 
 CASES = [
     ("exit-ball-3d", 1.0),
@@ -58,8 +58,8 @@ def test_euler_is_the_algorithm_of_the_paper():
     for i, start in enumerate(np.asarray(points)):
         payoffs = []
         for j in range(n_paths):
-            of = Stream(
-                tuple(map(jnp.asarray, seed_words(seed))),
+            of = PathStream(
+                tuple(map(jnp.asarray, seed_words((Stream(seed) / "paths").seed))),
                 jnp.full(1, i, jnp.uint32), jnp.full(1, j, jnp.uint32),
             )  # fmt: skip
             draw = lambda unit, of=of: normals(of, unit, 2, points.dtype)
@@ -89,14 +89,14 @@ def test_euler_is_the_algorithm_of_the_paper():
 def test_labels_do_not_depend_on_how_the_work_is_cut(name):
     problem = fk.catalogue(name).problem
     points = fk.sample_interior(problem, 5, dtype=jnp.float32, key=jr.key(2))
-    run = lambda widths: fk.estimate_labels(
-        problem, points, n_paths=300, dt=0.05, seed=9, widths=widths
+    run = lambda compute: fk.estimate_labels(
+        problem, points, n_paths=300, dt=0.05, seed=9, compute=compute
     )
-    one = run(Widths((2048, 128), 1 << 16, 1))
+    one = run(helpers.lanes((2048, 128), 1 << 16, 1))
     # compiled code may order a sum over many coordinates by the number of lanes
     rounding = 0.0 if problem.dim < 16 else problem.dim * float(jnp.finfo(jnp.float32).eps)
-    for widths in (Widths((64,), 300, 1), Widths((512, 128), 600, 2)):
-        other = run(widths)
+    for compute in (helpers.lanes((64,), 300, 1), helpers.lanes((512, 128), 600, 2)):
+        other = run(compute)
         np.testing.assert_allclose(one.value, other.value, rtol=rounding, atol=0)
         np.testing.assert_allclose(one.stderr, other.stderr, rtol=rounding, atol=0)
         assert one.provenance["path_steps"] == other.provenance["path_steps"]
@@ -109,7 +109,12 @@ def test_kernels_for_graphics_processors_walk_the_same_paths(name):
     points = fk.sample_interior(problem, 3, dtype=jnp.float32, key=jr.key(2))
     dt = 0.05 if name == "met" else 1e-4
     run = lambda **how: fk.estimate_labels(
-        problem, points, n_paths=100, dt=dt, seed=9, widths=Widths((256,), 1 << 16, 1, **how)
+        problem,
+        points,
+        n_paths=100,
+        dt=dt,
+        seed=9,
+        compute=helpers.lanes((256,), 1 << 16, 1, **how),
     )
     plain, kernel = run(), run(unroll=4, kernel="interpret")
     np.testing.assert_allclose(kernel.value, plain.value, rtol=1e-5, atol=1e-6)
@@ -181,7 +186,7 @@ refused = [
         r"`boundary\['outer'\]` is not finite along a path: path \d+ from point \[0. 0.\], at \[",
     ),
     (dict(problem=gap), r"`drift` is not finite along a path: path \d+ .* after \d+ steps"),
-    (dict(every=3), r"`every` must be a power of 2 from 1 to 64; got 3"),
+    (dict(read_every=3), r"`read_every` must be a power of 2 from 1 to 64; got 3"),
     (dict(refine=4, t_max=1.0), r"`refine` has steps of many lengths and knows no `t_max`"),
     (dict(refine=3), r"`refine` must be a power of 2 from 1 to 1024; got 3"),
     (dict(forget=0.5), r"`forget` must lie in \(0, 0.1\]; got 0.5"),

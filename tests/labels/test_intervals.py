@@ -11,9 +11,9 @@ from scipy import stats
 import fkpinn as fk
 from fkpinn.labels import SCHEMES
 from fkpinn.labels._moments import merge, moments, segment_starts
-from fkpinn.sde import Plan, Widths, run_batches
+from fkpinn.sde import Plan, run_batches
 
-ONE_WIDTH = Widths((512,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
+ONE_WIDTH = helpers.lanes((512,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
 
 # problem, paths a point and step. By walk on spheres the first two have no step. The third has
 # a bias of second order, some 1e-4 here, against standard errors of about 1e-2.
@@ -33,7 +33,7 @@ def test_intervals_cover_as_often_as_they_say(name, n_paths, dt, record_property
     case = helpers.case(name)
     points = fk.sample_interior(case.problem, 1000, key=jr.key(11))
     labels = fk.estimate_labels(
-        case.problem, points, n_paths=n_paths, dt=dt, seed=12, widths=ONE_WIDTH
+        case.problem, points, n_paths=n_paths, dt=dt, seed=12, compute=ONE_WIDTH
     )
     exact = np.asarray(jax.vmap(case.exact)(points))
     lower, upper = labels.interval(0.95)
@@ -66,7 +66,7 @@ def test_spread_and_skewness_of_antithetic_paths_are_those_of_pairs():
     problem, points = fk.catalogue("exit-ball-3d").problem, jnp.full((1, 3), 0.3)
     labels = fk.estimate_labels(
         problem, points, n_paths=1000, dt=0.02, scheme="euler", seed=3, antithetic=True,
-        widths=ONE_WIDTH,
+        compute=ONE_WIDTH,
     )  # fmt: skip
     plan = Plan(problem, SCHEMES["euler"], points, 1000, 0.02, None, 3, antithetic=True)
     (ended,) = run_batches(plan, [(0, 1000)], ONE_WIDTH)

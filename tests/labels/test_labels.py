@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
-from fkpinn.sde import Widths
 
-ONE_WIDTH = Widths((512,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
+ONE_WIDTH = helpers.lanes((512,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
 
 
 def few_labels(dtype=jnp.float64) -> fk.Labels:
@@ -138,7 +137,7 @@ def test_files_give_labels_back_bit_for_bit(tmp_path, dtype, name):
 def test_estimated_labels_survive_a_file(tmp_path):
     problem = fk.catalogue("exit-ball-3d").problem
     labels = fk.estimate_labels(
-        problem, jnp.zeros((1, 3)), n_paths=20, dt=0.02, t_max=0.1, throw=False, widths=ONE_WIDTH
+        problem, jnp.zeros((1, 3)), n_paths=20, dt=0.02, t_max=0.1, throw=False, compute=ONE_WIDTH
     )
     labels.save(tmp_path / "labels.npz")
     same(labels, fk.Labels.load(tmp_path / "labels.npz"))
@@ -241,7 +240,7 @@ def test_truncation_is_about_what_cut_paths_lack(t_max):
     points = 0.9 * fk.sample_interior(case.problem, 200, key=jr.key(5))
     labels = fk.estimate_labels(
         case.problem, points, n_paths=400, dt=2e-3, t_max=t_max, throw=False, seed=6,
-        widths=ONE_WIDTH,
+        compute=ONE_WIDTH,
     )  # fmt: skip
     cut, truncation = np.asarray(labels.unfinished), np.asarray(labels.truncation)
     assert np.any(cut > 0)

@@ -6,15 +6,17 @@ control takes most of the noise away and none of the bias.
 
 from typing import Any, NamedTuple
 
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fkpinn as fk
-from fkpinn.sde import Widths
 
-ONE_WIDTH = Widths((1024,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
+ONE_WIDTH = helpers.lanes(
+    (1024,), 1 << 16, 2
+)  # one width compiles once; labels do not depend on it
 
 
 class Order(NamedTuple):
@@ -37,7 +39,7 @@ def fitted_order(
     for k, dt in enumerate(steps):
         labels = fk.estimate_labels(
             problem, points, n_paths=n_paths, dt=dt, scheme=scheme, seed=seed + k,
-            control=control, widths=ONE_WIDTH,
+            control=control, compute=ONE_WIDTH,
         )  # fmt: skip
         errors.append(abs(float(labels.value[0]) - truth))
         noise.append(float(labels.stderr[0]))

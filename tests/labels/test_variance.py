@@ -10,9 +10,8 @@ import pytest
 
 import fkpinn as fk
 from fkpinn.nn import MLP
-from fkpinn.sde import Widths
 
-ONE_WIDTH = Widths((256,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
+ONE_WIDTH = helpers.lanes((256,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
 
 # Dirichlet, Robin with Neumann, and parabolic; a step; a bound for bias over dt and size of u
 CASES = [
@@ -36,7 +35,7 @@ def start(name: str):
 @each_case
 def test_defect_of_a_good_candidate_has_little_noise(name, dt, constant, record_property):
     case, points, exact = start(name)
-    how = dict(n_paths=N_PATHS, dt=dt, seed=3, widths=ONE_WIDTH)
+    how = dict(n_paths=N_PATHS, dt=dt, seed=3, compute=ONE_WIDTH)
     near = lambda z: 0.9 * case.exact(z)
     plain = fk.estimate_labels(case.problem, points, **how)
     defect = fk.estimate_defect(case.problem, near, points, **how)
@@ -52,7 +51,7 @@ def test_defect_of_a_good_candidate_has_little_noise(name, dt, constant, record_
 def test_defect_of_the_solution_is_zero(name, dt, constant):
     case, points, exact = start(name)
     found = fk.estimate_defect(
-        case.problem, case.exact, points, n_paths=20, dt=dt, seed=3, widths=ONE_WIDTH
+        case.problem, case.exact, points, n_paths=20, dt=dt, seed=3, compute=ONE_WIDTH
     )
     size = float(np.max(np.abs(exact)))
     assert np.max(np.abs(found.value)) <= 1e-10 * size
@@ -65,7 +64,7 @@ def test_a_network_and_its_defect_make_the_solution(name, dt, constant):
     lower, upper = case.problem.bounds()
     network = MLP(lower, upper, [8, 8], key=jr.key(5))
     found = fk.estimate_defect(
-        case.problem, network, points, n_paths=N_PATHS, dt=dt, seed=4, widths=ONE_WIDTH
+        case.problem, network, points, n_paths=N_PATHS, dt=dt, seed=4, compute=ONE_WIDTH
     )
     value = np.asarray(jax.vmap(network)(points) + found.value)
     size = float(np.max(np.abs(exact)) + np.max(np.abs(jax.vmap(network)(points))))
@@ -76,7 +75,7 @@ def test_any_differentiable_module_is_a_candidate():
     case, points, exact = start("ornstein-uhlenbeck")
     network = eqx.nn.MLP(3, "scalar", 8, 1, activation=jnp.tanh, dtype=jnp.float64, key=jr.key(6))
     found = fk.estimate_defect(
-        case.problem, network, points, n_paths=N_PATHS, dt=0.02, seed=4, widths=ONE_WIDTH
+        case.problem, network, points, n_paths=N_PATHS, dt=0.02, seed=4, compute=ONE_WIDTH
     )
     value = np.asarray(jax.vmap(network)(points) + found.value)
     assert np.all(np.abs(value - exact) <= 4 * np.asarray(found.stderr) + 5 * 0.02)
@@ -86,10 +85,10 @@ def test_any_differentiable_module_is_a_candidate():
 @each_case
 def test_a_source_read_less_often_keeps_the_mean(name, dt, constant):
     case, points, _ = start(name)
-    how = dict(n_paths=N_PATHS, dt=dt, widths=ONE_WIDTH)
+    how = dict(n_paths=N_PATHS, dt=dt, compute=ONE_WIDTH)
     near = lambda z: 0.5 * case.exact(z)
     all_steps = fk.estimate_defect(case.problem, near, points, seed=7, **how)
-    some = fk.estimate_defect(case.problem, near, points, seed=8, every=8, **how)
+    some = fk.estimate_defect(case.problem, near, points, seed=8, read_every=8, **how)
     both = np.hypot(np.asarray(all_steps.stderr), np.asarray(some.stderr))
     score = np.asarray(some.value - all_steps.value) / both
     assert np.all(np.abs(score) <= 4)
@@ -105,7 +104,14 @@ def test_walls_read_less_often_keep_the_mean():
     problem = fk.manufactured(domain, exact, boundary=wall)
     points = jnp.linspace(0.1, 0.9, 8)[:, None]
     found = fk.estimate_labels(
-        problem, points, n_paths=N_PATHS, dt=1e-3, every=8, forget=1e-3, seed=5, widths=ONE_WIDTH
+        problem,
+        points,
+        n_paths=N_PATHS,
+        dt=1e-3,
+        read_every=8,
+        forget=1e-3,
+        seed=5,
+        compute=ONE_WIDTH,
     )
     truth = np.asarray(jax.vmap(exact)(points))
     # what forgotten paths lack, and the step at walls that pay for their local time
@@ -118,7 +124,7 @@ def test_shorter_steps_near_walls_and_in_strong_drift_keep_the_mean():
     turn = lambda x: 20.0 * jnp.stack([-x[1], x[0]])
     problem = fk.manufactured(fk.Ball([0.0, 0.0], 1.0), exact, drift=turn)
     points = jnp.asarray([[0.0, 0.0], [0.5, 0.3], [0.0, 0.99], [-0.7, 0.6]])
-    how = dict(n_paths=N_PATHS, dt=1e-2, seed=5, widths=ONE_WIDTH)
+    how = dict(n_paths=N_PATHS, dt=1e-2, seed=5, compute=ONE_WIDTH)
     plain = fk.estimate_labels(problem, points, **how)
     found = fk.estimate_labels(problem, points, refine=64, **how)
     assert found.provenance["path_steps"] > 1.5 * plain.provenance["path_steps"]
@@ -130,7 +136,7 @@ def test_shorter_steps_near_walls_and_in_strong_drift_keep_the_mean():
 def test_the_solution_as_control_takes_the_noise(name, dt, constant, record_property):
     case, points, exact = start(name)
     dt = min(dt, 0.01)  # what noise is left is that of the step, of order sqrt(dt)
-    how = dict(n_paths=N_PATHS, dt=dt, seed=9, widths=ONE_WIDTH)
+    how = dict(n_paths=N_PATHS, dt=dt, seed=9, compute=ONE_WIDTH)
     plain = fk.estimate_labels(case.problem, points, **how)
     calm = fk.estimate_labels(case.problem, points, control=case.exact, **how)
     factor = np.asarray(plain.stderr / calm.stderr)
@@ -153,7 +159,7 @@ def test_a_poor_control_changes_no_mean(how):
     """Whatever the control, its martingale has mean zero: also where paths stop or reflect."""
     case, points, _ = start("robin")
     wrong = lambda z: jnp.sin(3.0 * z[0]) - z[1] ** 2
-    how = how | dict(n_paths=N_PATHS, dt=0.02, widths=ONE_WIDTH)
+    how = how | dict(n_paths=N_PATHS, dt=0.02, compute=ONE_WIDTH)
     plain = fk.estimate_labels(case.problem, points, seed=10, **how)
     other = fk.estimate_labels(case.problem, points, seed=11, control=wrong, **how)
     both = np.hypot(np.asarray(plain.stderr), np.asarray(other.stderr))
@@ -165,7 +171,7 @@ def test_antithetic_error_bars_cover(record_property):
     case = helpers.case("ornstein-uhlenbeck")
     points = fk.sample_interior(case.problem, 200, key=jr.key(12))
     labels = fk.estimate_labels(
-        case.problem, points, n_paths=400, dt=0.02, seed=13, antithetic=True, widths=ONE_WIDTH
+        case.problem, points, n_paths=400, dt=0.02, seed=13, antithetic=True, compute=ONE_WIDTH
     )
     exact = np.asarray(jax.vmap(case.exact)(points))
     score = np.asarray(labels.value - exact) / np.asarray(labels.stderr)
@@ -185,7 +191,7 @@ def test_antithetic_paths_cancel_what_is_odd():
     )  # fmt: skip
     points = jnp.array([[0.0, 1.0, 2.0], [0.5, -1.0, 0.3]])
     labels = fk.estimate_labels(
-        problem, points, n_paths=20, dt=0.1, antithetic=True, widths=ONE_WIDTH
+        problem, points, n_paths=20, dt=0.1, antithetic=True, compute=ONE_WIDTH
     )
     np.testing.assert_allclose(labels.value, points[:, 1] - 2 * points[:, 2], atol=1e-13)
     assert np.max(labels.stderr) <= 1e-13

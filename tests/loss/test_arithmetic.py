@@ -1,5 +1,6 @@
 """Scales, weights and pieces of the loss, in plain numbers."""
 
+import dataclasses
 import math
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._compute import current, using
 from fkpinn.labels import Labels
 from fkpinn.loss import (
     Adaptive,
@@ -65,17 +67,19 @@ def test_violations_are_divided_by_the_size():
 
 
 @pytest.mark.parametrize("n", [4, 7, 11, 12])
-def test_rows_in_pieces_are_all_rows(monkeypatch, n):
+def test_rows_in_pieces_are_all_rows(n):
     """In pieces of three: as many as fit at once, whole pieces, and a rest."""
-    monkeypatch.setattr("fkpinn.loss._rows._CACHED", 3)
     rows = jnp.linspace(0.3, 2.0, n)
     at = lambda u, row: jnp.sin(u * row)
-    value, slope = jax.value_and_grad(lambda u: 5.0 * mean_square(at, u, rows))(jnp.asarray(1.3))
+    with using(dataclasses.replace(current(), row_chunk=3)):
+        slope_of = jax.value_and_grad(lambda u: 5.0 * mean_square(at, u, rows))
+        value, slope = slope_of(jnp.asarray(1.3))
+        square, found = mean_square(at, jnp.asarray(1.3), rows), each(at, jnp.asarray(1.3), rows)
     x = 1.3 * np.asarray(rows)
     np.testing.assert_allclose(value, 5 * np.mean(np.sin(x) ** 2), rtol=1e-12)
     np.testing.assert_allclose(slope, 5 * np.mean(np.sin(2 * x) * rows), rtol=1e-12)
-    np.testing.assert_allclose(mean_square(at, jnp.asarray(1.3), rows), np.mean(np.sin(x) ** 2))
-    np.testing.assert_allclose(each(at, jnp.asarray(1.3), rows), np.sin(x), rtol=1e-12)
+    np.testing.assert_allclose(square, np.mean(np.sin(x) ** 2))
+    np.testing.assert_allclose(found, np.sin(x), rtol=1e-12)
 
 
 def test_adaptive_draws_have_their_law():

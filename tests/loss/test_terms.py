@@ -88,8 +88,7 @@ def test_adaptive_points_go_where_the_residual_is():
     problem = catalogue("poisson").problem
     at = lambda u, z: jnp.where((z[0] > 0.5) & (z[1] > 0.5), 1.0, 0.0)
     term = ResidualTerm(problem, jnp.zeros((400, 2)), 1.0, Adaptive(floor=0.1))
-    assert term.adaptive is not None
-    points = term.adaptive.draw(problem, lambda z: z[0], at, 400, jnp.float64, key=jr.key(0))
+    points = term.sampler.draw(problem, lambda z: z[0], at, 400, jnp.float64, key=jr.key(0))
     share = np.mean((np.asarray(points) > 0.5).all(axis=1))
     # 400 of 1,600 candidates lie there and each is 41 times as likely as the others
     assert share > 0.8

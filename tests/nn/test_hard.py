@@ -14,7 +14,7 @@ import pytest
 from fkpinn._field import taylor
 from fkpinn.domain import AbstractDomain, Ball, Box, Polygon
 from fkpinn.nn import MLP, HardDirichlet
-from fkpinn.problem import Dirichlet, catalogue
+from fkpinn.problem import Dirichlet, Layout, catalogue
 
 NAMES = (*helpers.EXACT_NAMES, "schrodinger", "met", "committor")
 WITH_DIRICHLET = [name for name in NAMES if name != "robin"]
@@ -71,7 +71,8 @@ def wrapped(name: str) -> HardDirichlet:
     if timed:
         lower, upper = np.append(0.0, lower), np.append(1.0, upper)
     network = MLP(lower, upper, [8, 8], output_scale=3.0, key=jr.key(0))
-    return HardDirichlet(network, domain, data, timed=timed)
+    layout = Layout(domain.dim, 1.0 if timed else None)
+    return HardDirichlet(network, domain, data, layout=layout)
 
 
 def with_time(points, timed):

@@ -147,7 +147,7 @@ def test_second_order_in_time():
         **TIMED,
     )
     assembly = Assembly(Coefficients(problem), make_mesh(problem.domain, 0.04))
-    truth = ExactReference(problem, as_field(timed_exact, True))
+    truth = ExactReference(problem, as_field(timed_exact, problem.layout))
     x = assembly.space.nodes
     found = []
     for n in (4, 8, 16, 32):

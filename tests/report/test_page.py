@@ -27,7 +27,7 @@ def test_report_holds_every_section_and_asks_nobody(tmp_path, capsys):
     for section in SECTIONS:
         assert f'<section id="{section}">' in page
     assert "https://" not in page and "http://" not in page and "src=" not in page
-    assert "--set n_paths=7" in page and "1.16e-02" in page
+    assert "--set labels.n_paths=7" in page and "1.16e-02" in page
     (data,) = embedded(page)
     assert set(data["layers"]) == {"network", "reference", "difference"}
     assert data["curves"]["series"]["loss"] == [1.0, 0.5]
@@ -78,14 +78,14 @@ def test_damaged_folders_are_refused(tmp_path, capsys):
 
 def test_runs_side_by_side(tmp_path, capsys):
     finished_run(tmp_path / "a")
-    finished_run(tmp_path / "b", method="pinn", settings={"n_paths": 200, "dt": 0.1})
+    finished_run(tmp_path / "b", method="pinn", settings={"labels.n_paths": 200, "labels.dt": 0.1})
     page = tmp_path / "both.html"
     call = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(page)]
     assert main(call) == 0
     assert "1.16e-02" in capsys.readouterr().out
     text = page.read_text()
     assert [run["name"] for run in embedded(text)] == ["a", "b"]
-    assert "<th>n_paths</th><td>100</td><td>200</td>" in text
+    assert "<th>labels.n_paths</th><td>100</td><td>200</td>" in text
     assert main([*call, "--json"]) == 0
     assert [run["method"] for run in json.loads(capsys.readouterr().out)["runs"]] == [
         "fk-pinn",

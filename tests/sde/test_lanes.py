@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._compute import Lanes
 from fkpinn.sde import (
     EulerMaruyama,
     PlainExit,
     Plan,
     Scheme,
-    Widths,
     describe_lost_path,
     run_batches,
 )
-from fkpinn.sde._random import Stream, ahead, normals, seed_words
+from fkpinn.sde._random import PathStream, ahead, normals, seed_words
 from fkpinn.sde._walk import follow
 
 POINTS = jnp.asarray([[0.2], [0.5], [0.9]])
@@ -30,7 +30,7 @@ DT, SEED = 0.02, (1 << 40) + 5
 def table() -> np.ndarray:
     """Normals of seven paths from each point, as the generator gives them."""
     point, path = (jnp.asarray(a, jnp.uint32) for a in np.divmod(np.arange(21), 7))
-    of = Stream(tuple(map(jnp.asarray, seed_words(SEED))), point, path)
+    of = PathStream(tuple(map(jnp.asarray, seed_words(SEED))), point, path)
     draw = lambda unit: normals(of, unit, 1, jnp.float64)
     [found] = jax.jit(lambda: ahead(draw, jnp.zeros(21, jnp.uint32), 1, 256))()
     return np.asarray(found)
@@ -69,7 +69,7 @@ def expected(n_paths, **how):
 
 @pytest.mark.parametrize(
     "widths",
-    [Widths((16, 4), 64, 1), Widths((4,), 64, 1, 4), Widths((8,), 64, 1, 4, "interpret")],
+    [Lanes((16, 4), 64, 1), Lanes((4,), 64, 1, 4), Lanes((8,), 64, 1, 4, "interpret")],
     ids=["narrowing", "unrolled", "kernel"],
 )
 def test_payoffs_and_steps_are_those_of_single_paths(widths):
@@ -83,7 +83,7 @@ def test_payoffs_and_steps_are_those_of_single_paths(widths):
 
 
 def test_pairs_take_opposite_normals_and_controls_their_martingale():
-    [ended] = run_batches(plan(4, antithetic=True), [(0, 12)], Widths((8,), 64, 1))
+    [ended] = run_batches(plan(4, antithetic=True), [(0, 12)], Lanes((8,), 64, 1))
     both = [
         alone(k, pair, sign=sign, control=False)[0]
         for k in range(3)
@@ -92,7 +92,7 @@ def test_pairs_take_opposite_normals_and_controls_their_martingale():
     ]
     np.testing.assert_allclose(ended.payoff, both, rtol=1e-10)
     steered = plan(2, control=lambda z: z[0] ** 2)
-    [ended] = run_batches(steered, [(0, 6)], Widths((8,), 64, 1))
+    [ended] = run_batches(steered, [(0, 6)], Lanes((8,), 64, 1))
     np.testing.assert_allclose(ended.payoff, expected(2, control=True)[:, 0], rtol=1e-10)
 
 
@@ -115,7 +115,7 @@ def test_paths_of_a_parabolic_problem_end_at_the_horizon():
     )  # fmt: skip
     start = jnp.asarray([[0.0, 0.0], [0.35, 2.0], [0.9, 0.0], [1.0, 4.0], [0.7, 0.0]])
     plan = Plan(problem, EULER, start, 1, 0.1, None, SEED)
-    [ended] = run_batches(plan, [(0, 5)], Widths((8,), 64, 1))
+    [ended] = run_batches(plan, [(0, 5)], Lanes((8,), 64, 1))
     steps = np.array([10, 7, 1, 1, 3])
     np.testing.assert_array_equal(ended.steps, steps)
     assert np.all(ended.late)
@@ -128,7 +128,7 @@ def test_paths_of_a_parabolic_problem_end_at_the_horizon():
 def test_many_numbers_a_step_are_those_of_few():
     """From nine blocks on they are drawn along an axis."""
     word = jnp.zeros(2, jnp.uint32)
-    of = Stream(tuple(map(jnp.asarray, seed_words(3))), word, jnp.arange(2, dtype=jnp.uint32))
+    of = PathStream(tuple(map(jnp.asarray, seed_words(3))), word, jnp.arange(2, dtype=jnp.uint32))
     few = ahead(lambda unit: normals(of, unit, 4, jnp.float64), word, 4, 9)
     many = ahead(lambda unit: normals(of, unit, 36, jnp.float64), word, 36, 1)
     few = np.stack(few, axis=1).reshape(36, 2)
@@ -148,5 +148,5 @@ def test_a_lost_path_says_what_failed_and_where():
         source=lambda x: x[0], check=False,
     )  # fmt: skip
     said = describe_lost_path(good._replace(problem=hole), number, 3)
-    assert said.startswith("`boundary['outer']` is not finite along a path")
+    assert said.startswith("`boundary['outer']: Dirichlet(value=...)` is not finite along a path")
     assert f"path {path} from point [0.9], at {last} after 1 steps (3 paths" in said

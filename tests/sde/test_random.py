@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fkpinn.sde._random import Stream, ahead, normals, philox, seed_words, uniforms
+from fkpinn.sde._random import PathStream, ahead, normals, philox, seed_words, uniforms
 from fkpinn.sde._random import words as words_of
 
 # known answers that accompany the generator's publication (Random123)
@@ -43,7 +43,7 @@ def test_philox_gives_the_published_answers(counter, key, answer, wide):
 
 def streams(n, seed=11):
     point = jnp.zeros(n, jnp.uint32)
-    return Stream(words(seed_words(seed)), point, jnp.arange(n, dtype=jnp.uint32))
+    return PathStream(words(seed_words(seed)), point, jnp.arange(n, dtype=jnp.uint32))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_a_number_belongs_to_its_place_alone():
         near = drawn(draw, of, jnp.full(64, 8, jnp.uint32), 3, 4)
         for a, b in zip(far, near, strict=True):
             np.testing.assert_array_equal(a[8:], b)
-        one = Stream(of.seed, of.point[7:8], of.path[7:8])
+        one = PathStream(of.seed, of.point[7:8], of.path[7:8])
         alone = drawn(draw, one, jnp.zeros(1, jnp.uint32), 3, 12)
         np.testing.assert_array_equal(alone[2][:, 0], far[2][:, 7])
 

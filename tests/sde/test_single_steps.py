@@ -280,7 +280,7 @@ def test_payoffs_are_the_rule_of_their_order(stepper, timed):
 
 
 def test_one_step_in_four_counts_for_all():
-    scheme = Scheme(EulerMaruyama(), PlainExit(), every=4)
+    scheme = Scheme(EulerMaruyama(), PlainExit(), read_every=4)
     problem = line(source=lambda x: x[0] ** 2, drift=[1.0])
     assert scheme.need(problem) == (1, 1) and scheme.together(problem) == 4
 
@@ -305,7 +305,7 @@ def test_one_step_in_four_counts_for_all():
 
 
 def test_fluxes_too_count_for_all():
-    scheme = Scheme(EulerMaruyama(), PlainExit(), every=2)
+    scheme = Scheme(EulerMaruyama(), PlainExit(), read_every=2)
     problem = line(boundary={"left": fk.Neumann(1.0), "right": fk.Dirichlet(0.0)})
     assert scheme.need(problem) == (1, 2)  # the wall, and the pick
     local = float(at_left_wall(fk.Neumann(1.0)).partial)

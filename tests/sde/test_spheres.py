@@ -11,7 +11,8 @@ import scipy.special
 import scipy.stats
 
 import fkpinn as fk
-from fkpinn.sde import Plan, Spheres, Widths, run_batches
+from fkpinn._compute import Lanes
+from fkpinn.sde import Plan, Spheres, run_batches
 from fkpinn.sde._lane import Lane, Numbers
 from fkpinn.sde._spheres import screening, source_radii, source_weight
 
@@ -27,7 +28,7 @@ def walk(problem, spheres, points, n_paths, seed, max_steps=100_000):
     spheres.check(problem)
     total = len(points) * n_paths
     plan = Plan(problem, spheres, points, n_paths, 0.0, max_steps, seed)
-    [ended] = run_batches(plan, [(0, total)], Widths((2048,), total, 1))
+    [ended] = run_batches(plan, [(0, total)], Lanes((2048,), total, 1))
     shaped = lambda a: a.reshape(len(points), n_paths)
     return Paths(shaped(ended.payoff), shaped(ended.steps), ~shaped(ended.late))
 

@@ -160,7 +160,7 @@ def test_adam_goes_down():
 
 
 def test_adam_falls_as_the_paper_says():
-    rates = Adam(30_000, every=1000)
+    rates = Adam(30_000, decay_every=1000)
     assert rates.learning_rate == 1e-3
     optax_rate = lambda step: 1e-3 * np.exp(np.log(1e-3) / 30) ** (step // 1000)
     state = rates._optax().init(jnp.zeros(1))

@@ -224,14 +224,14 @@ def test_blocks_of_steps_end_where_they_should():
 
 def test_arguments_at_their_limits():
     LBFGS(memory=1, searches=1)
-    Adam(1, fall=1.0, every=1)
+    Adam(1, fall=1.0, decay_every=1)
     Adam(1, fall=1e-9)
     GradientDescent(1e-9)
     NaturalGradient(damping=0.1, least=0.1, most=0.1, momentum=0.0)
-    NystromNewton(damping=1e-9, rank=1, every=1, solves=1, halvings=1)
+    NystromNewton(damping=1e-9, rank=1, sketch_every=1, solves=1, halvings=1)
     for refused in (
         lambda: LBFGS(searches=0),
-        lambda: Adam(1, every=0),
+        lambda: Adam(1, decay_every=0),
         lambda: Adam(1, fall=1.1),
         lambda: Adam(1, fall=0.0),
         lambda: NaturalGradient(damping=0.1, least=0.2),
@@ -239,7 +239,7 @@ def test_arguments_at_their_limits():
         lambda: NaturalGradient(momentum=-0.1),
         lambda: NystromNewton(halvings=0),
         lambda: NystromNewton(solves=0),
-        lambda: NystromNewton(every=0),
+        lambda: NystromNewton(sketch_every=0),
         lambda: GradientDescent(-1.0),
     ):
         with pytest.raises(ValueError, match="must"):
