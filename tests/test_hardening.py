@@ -114,8 +114,8 @@ def test_a_folder_in_use_is_refused(tmp_path, capsys):
         assert main(["solve", "met", "--out", str(tmp_path)]) == 1
         assert f"`{tmp_path}` is in use" in said(capsys)
         assert [path.name for path in tmp_path.iterdir()] == ["run.lock"]
-    words = ["solve", "met", "--set", "n_paths=7", "--out", str(tmp_path)]
-    config = 'problem = "met"\nmethod = "pinn"\npreset = "quick"\nseed = 0\n[settings]\n'
+    words = ["solve", "met", "--set", "labels.n_paths=7", "--out", str(tmp_path)]
+    config = 'problem = "met"\nmethod = "pinn"\npreset = "quick"\nseed = 0\nown = []\n[settings]\n'
     write_bytes(tmp_path / "config.toml", config.encode())
     write_bytes(tmp_path / "solution.fkpinn", b"")
     process = hold(tmp_path / "run.lock")

@@ -16,21 +16,28 @@ PARTS = sorted(
 )
 
 
-def loaded_by(statement: str) -> set[str]:
-    """The top-level packages that a fresh interpreter has after the statement."""
-    code = f"{statement}\nimport sys\nprint(*{{m.split('.')[0] for m in sys.modules}})"
+def loaded_by(*statements: str) -> list[set[str]]:
+    """The top-level packages that a fresh interpreter has after each of the statements."""
+    lines = ["import sys"]
+    for statement in statements:
+        lines += [statement, "print(*{m.split('.')[0] for m in sys.modules})"]
+    code = "\n".join(lines)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
-def test_import_is_light():
-    assert loaded_by("import fkpinn").isdisjoint({"jax", "numpy", "scipy", "matplotlib", "skfem"})
+def test_import_is_light_and_so_is_the_command_line():
+    heavy = {"jax", "numpy", "scipy", "matplotlib", "skfem"}
+    package, command = loaded_by("import fkpinn", "import fkpinn.cli")
+    assert package.isdisjoint(heavy | {"tyro", "rich"}) and command.isdisjoint(heavy)
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_parts_leave_plots_and_meshes_alone(part):
-    heavy = {"matplotlib", "skfem"} | ({"jax"} if part == "cli" else {"tyro", "rich"})
-    assert loaded_by(f"import fkpinn.{part}").isdisjoint(heavy)
+def test_parts_leave_plots_and_meshes_alone():
+    """One after the other in one process: the first that loads something heavy is named."""
+    parts = [part for part in PARTS if part != "cli"]
+    heavy = {"matplotlib", "skfem", "tyro", "rich"}
+    for part, loaded in zip(parts, loaded_by(*(f"import fkpinn.{p}" for p in parts)), strict=True):
+        assert loaded.isdisjoint(heavy), part
 
 
 def test_table_and_type_checkers_agree():

@@ -60,6 +60,7 @@ def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = 
         scheme=job.parts.scheme or how.scheme,
         bias=how.bias,
         seed=stream.seed,
+        warn=False,  # the pipeline says so at its end
         store=None if job.folder is None or not name else job.folder / name,
         progress=job.progress,
     )

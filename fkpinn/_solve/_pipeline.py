@@ -12,6 +12,8 @@ from ._job import Job
 from ._label import label
 from ._train import solution_size, train
 
+_MANY = 0.02  # share of points with rough error bars that is worth a note
+
 
 class Outcome(NamedTuple):
     """What the stages have made, and the seconds each took.
@@ -41,6 +43,7 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
     clock.append(time.perf_counter())
     ahead = compile_ahead(job, labels) if certify else None
     trained = train(job, labels)
+    trained = trained._replace(stopped=[*_notes(labels), *trained.stopped])
     clock.append(time.perf_counter())
     certificate, rounds = None, []
     if ahead is not None:
@@ -83,6 +86,17 @@ def check_labels(job: Job, labels: Labels | None) -> None:
             f"`labels` must be at points of length {job.problem.n_coords}; got points of shape "
             f"{labels.points.shape}."
         )
+
+
+def _notes(labels: Labels | None) -> list[str]:
+    """What is worth knowing of labels that were made here."""
+    heavy = {} if labels is None else labels.provenance.get("heavy", {})
+    if labels is None or heavy.get("points", 0) <= _MANY * len(labels.value):
+        return []
+    return [
+        f"labels: at {heavy['points']} of {len(labels.value)} points one path carries much of the "
+        f"average, so that its error bar is rough; more `labels.n_paths` would help"
+    ]
 
 
 def _with_rounds(trained: Fit, improved: Improved) -> Fit:

@@ -177,7 +177,7 @@ def make_network(
 def harden(problem: Problem, network: AbstractField) -> AbstractField:
     """The network with the Dirichlet data built in."""
     data = {
-        part: condition.data()["value"]
+        part: condition.data().get("value", condition.payoff)
         for part, condition in problem.boundary.items()
         if condition.absorbs
     }

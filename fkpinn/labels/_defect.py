@@ -49,8 +49,7 @@ def defect_problem(problem: Problem, candidate: Callable[..., Any]) -> Problem:
         end["initial" if problem.layout.forward else "terminal"] = _AtEnd(problem, candidate)
     return Problem(
         problem.domain,
-        drift=problem.drift,
-        diffusion=problem.diffusion,
+        dynamics=problem.dynamics,
         reaction=problem.reaction,
         source=_Residual(problem, candidate),
         boundary=lacks,

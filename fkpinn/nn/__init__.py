@@ -1,4 +1,5 @@
 """Networks."""
 
+from .._field import AbstractField as AbstractField
 from ._hard import HardDirichlet as HardDirichlet
 from ._mlp import MLP as MLP

@@ -12,12 +12,14 @@ from ._catalogue import muller_brown as muller_brown
 from ._catalogue import muller_brown_committor as muller_brown_committor
 from ._coefficient import Coefficient as Coefficient
 from ._describe import describe as describe
+from ._dynamics import AbstractDynamics as AbstractDynamics
 from ._dynamics import Dynamics as Dynamics
 from ._layout import Layout as Layout
 from ._manufactured import as_field as as_field
 from ._manufactured import manufactured as manufactured
 from ._measure import AbstractMeasure as AbstractMeasure
 from ._measure import At as At
+from ._measure import Draw as Draw
 from ._measure import InBox as InBox
 from ._measure import Normal as Normal
 from ._measure import Region as Region

@@ -12,7 +12,7 @@ from ..domain import AbstractDomain
 from ._boundary import AbstractCondition, Dirichlet
 from ._checks import check_problem
 from ._coefficient import Coefficient, bind
-from ._dynamics import Dynamics
+from ._dynamics import AbstractDynamics, Dynamics
 from ._layout import Layout
 from ._measure import AbstractMeasure, Region, Uniform
 
@@ -32,8 +32,9 @@ class Problem(eqx.Module):
 
     Args:
         domain: the bounded set $D$.
-        drift: $b$, shape `(d,)`.
-        diffusion: $\sigma$: a scalar (times the identity), a diagonal `(d,)`, or `(d, m)`.
+        drift: $b$, shape `(d,)`; zero by default.
+        diffusion: $\sigma$: a scalar (times the identity), a diagonal `(d,)`, or `(d, m)`; one by
+            default.
         reaction: $V$.
         source: $f$.
         boundary: a condition for each boundary part by name; or one condition, number or
@@ -44,6 +45,7 @@ class Problem(eqx.Module):
         measure: where the answer is wanted: labels, errors and certificates are drawn from and
             averaged over this law of points. `Uniform()` by default; see also `Normal`, `InBox`,
             `At` and `Sampler`.
+        dynamics: a process of your own, instead of `drift` and `diffusion`.
         name: a name for reports.
         check: evaluate the data at sample points and refuse what cannot be right.
 
@@ -63,7 +65,7 @@ class Problem(eqx.Module):
 
     domain: AbstractDomain
     layout: Layout
-    dynamics: Dynamics
+    dynamics: AbstractDynamics
     reaction: Coefficient
     source: Coefficient
     boundary: dict[str, AbstractCondition]
@@ -75,8 +77,8 @@ class Problem(eqx.Module):
         self,
         domain: AbstractDomain,
         *,
-        drift: Any = 0.0,
-        diffusion: Any = 1.0,
+        drift: Any = None,
+        diffusion: Any = None,
         reaction: Any = 0.0,
         source: Any = 0.0,
         boundary: Any = 0.0,
@@ -84,6 +86,7 @@ class Problem(eqx.Module):
         terminal: Any = None,
         initial: Any = None,
         measure: AbstractMeasure | None = None,
+        dynamics: AbstractDynamics | None = None,
         name: str = "problem",
         check: bool = True,
     ):
@@ -107,11 +110,7 @@ class Problem(eqx.Module):
         d, forward = domain.dim, initial is not None
         layout = Layout(d, None if horizon is None else float(horizon), forward)
         self.domain, self.layout, self.name = domain, layout, name
-        self.dynamics = Dynamics(
-            bind("drift", drift, ((d,),), layout),
-            bind("diffusion", diffusion, ((), (d,), (d, None)), layout),
-            layout,
-        )
+        self.dynamics = _dynamics(dynamics, drift, diffusion, layout)
         self.reaction = bind("reaction", reaction, ((),), layout)
         self.source = bind("source", source, ((),), layout)
         self.terminal = None
@@ -147,6 +146,15 @@ class Problem(eqx.Module):
     def region(self) -> Region:
         """Where points of the problem are."""
         return Region(self.domain, self.layout)
+
+    def with_measure(self, measure: AbstractMeasure) -> "Problem":
+        """The same problem, its answer wanted elsewhere.
+
+        Args:
+            measure: the law of the points, see `Problem`.
+        """
+        law = _checked(measure, self.region)
+        return eqx.tree_at(lambda p: p.measure, self, law)
 
     @property
     def drift(self) -> Coefficient:
@@ -186,6 +194,26 @@ class Problem(eqx.Module):
         """Whether paths come to an end: at a wall, at the horizon, or by their discount."""
         walls = any(c.absorbs or c.discounts for c in self.conditions())
         return walls or self.timed or not self.reaction.is_zero
+
+
+def _dynamics(given: Any, drift: Any, diffusion: Any, layout: Layout) -> AbstractDynamics:
+    d = layout.dim
+    if given is None:
+        return Dynamics(
+            bind("drift", 0.0 if drift is None else drift, ((d,),), layout),
+            bind(
+                "diffusion", 1.0 if diffusion is None else diffusion,
+                ((), (d,), (d, None)), layout,
+            ),
+            layout,
+        )  # fmt: skip
+    if drift is not None or diffusion is not None:
+        raise ValueError("`dynamics` says drift and diffusion; give either it or these two.")
+    if given.layout != layout:
+        raise ValueError(
+            f"`dynamics` must be for points of this problem, {layout}; got {given.layout}."
+        )
+    return given
 
 
 def _checked(measure: Any, region: Region) -> AbstractMeasure:

@@ -1,6 +1,5 @@
 """`fkpinn bench` at tiny sizes: what the records hold, and that the yardsticks are right."""
 
-import dataclasses
 import functools
 import json
 import shutil

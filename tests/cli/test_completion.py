@@ -36,7 +36,7 @@ def complete(script, *words):
         (["fkpinn", "solve", "schr"], ["schrodinger"]),
         (["fkpinn", "solve", "met", "--pre"], ["--preset"]),
         (["fkpinn", "solve", "met", "--preset", ""], ["quick", "best", "paper"]),
-        (["fkpinn", "solve", "met", "--set", "natural"], ["natural_steps="]),
+        (["fkpinn", "solve", "met", "--set", "training.st"], ["training.steps="]),
         (["fkpinn", "diagnose", "poisson", "--what", "cond"], ["conditioning"]),
         (["fkpinn", "labels", "met", "--qu"], ["--quiet"]),
         (["fkpinn", "completion", "z"], ["zsh"]),

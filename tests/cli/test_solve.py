@@ -80,14 +80,17 @@ def test_arguments_reach_run(calls):
 def test_settings_are_changed_and_refused(capsys):
     from fkpinn.cli._solve import _changed
 
-    changed = _changed("quick", ("n_paths=7", "widths=[3, 4]", "scheme=euler", "hard=true"))
-    assert (changed.n_paths, changed.widths, changed.scheme, changed.hard) == (
-        7, (3, 4), "euler", True,
-    )  # fmt: skip
-    assert main(["solve", "met", "--set", "n_path=7"]) == 2
-    assert "There is no setting `n_path`. Did you mean `n_paths`" in capsys.readouterr().err
-    assert main(["solve", "met", "--set", "n_paths"]) == 2
-    assert "`--set` takes KEY=VALUE; got 'n_paths'" in capsys.readouterr().err
+    words = ("labels.n_paths=7", "network.widths=[3, 4]", "labels.scheme=euler")
+    changed = _changed("quick", (*words, "network.hard=true"))
+    assert (changed.labels.n_paths, changed.labels.scheme) == (7, "euler")
+    assert (changed.network.widths, changed.network.hard) == ((3, 4), True)
+    assert main(["solve", "met", "--set", "labels.n_path=7"]) == 2
+    said = capsys.readouterr().err
+    assert "There is no setting `labels.n_path`. Did you mean `labels.n_paths`" in said
+    assert main(["solve", "met", "--set", "n_paths=7"]) == 2
+    assert "The setting `n_paths` is now called `labels.n_paths`" in capsys.readouterr().err
+    assert main(["solve", "met", "--set", "labels.n_paths"]) == 2
+    assert "`--set` takes KEY=VALUE; got 'labels.n_paths'" in capsys.readouterr().err
 
 
 def test_a_problem_or_a_folder(capsys, tmp_path):

@@ -67,7 +67,7 @@ def test_labels_beside_their_theory(tmp_path):
 def test_conditioning_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_path, capsys):
     if not trained:  # networks as they are drawn
         network = MLP([0.0, 0.0], [1.0, 1.0], (6,), key=jr.key(0))
-        module = "fkpinn.diagnostics._conditioning.train_network"
+        module = "fkpinn.diagnostics._conditioning.train"
         monkeypatch.setattr(module, lambda *_, **__: types.SimpleNamespace(network=network))
     call = [
         "diagnose", "poisson", "--what", "conditioning", *FLAGS, "--sizes", "8", "12", "16",

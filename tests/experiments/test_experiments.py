@@ -49,11 +49,11 @@ seeds = 2
 problems = ["poisson"]
 methods = ["pinn", "fk-pinn"]
 [own.pinn]
-boundary_weight = 2.0
+"training.boundary_weight" = 2.0
 [[search]]
 problem = "poisson"
 method = "pinn"
-widths = [4, 4]
+"network.widths" = [4, 4]
 [paper.poisson.pinn]
 l2_rel = [0.322, 0.149]
 [paper.poisson.fk-pinn]
@@ -66,7 +66,7 @@ seeds = 2
 problems = ["poisson"]
 methods = ["fk-pinn"]
 [vary]
-dt = [0.1, 0.05]
+"labels.dt" = [0.1, 0.05]
 """
 
 
@@ -85,13 +85,15 @@ def place(monkeypatch, tmp_path):
 
 def test_the_same_training_has_the_same_cell(place):
     plain = Cell.of("met", "fk-pinn", "paper", {})
-    assert Cell.of("met", "fk-pinn", "paper", {"dt": tiny.dt}) == plain
-    assert Cell.of("met", "fk-pinn", "paper", {"p_data": 0.0}).method == "pinn"
-    assert Cell.of("met", "pinn", "paper", {"dt": 0.1}) == Cell.of("met", "pinn", "paper", {})
-    other = Cell.of("met", "fk-pinn", "paper", {"dt": 0.1, "n_paths": 16})
+    assert Cell.of("met", "fk-pinn", "paper", {"labels.dt": tiny.labels.dt}) == plain
+    assert Cell.of("met", "fk-pinn", "paper", {"labels.p_data": 0.0}).method == "pinn"
+    bare = Cell.of("met", "pinn", "paper", {})
+    assert Cell.of("met", "pinn", "paper", {"labels.dt": 0.1}) == bare
+    other = Cell.of("met", "fk-pinn", "paper", {"labels.dt": 0.1, "labels.n_paths": 16})
     assert other.name == "met_fk-pinn_dt=0.1_n_paths=16"
-    assert (other.settings.dt, other.settings.n_paths, other.settings.p_data) == (0.1, 16, 0.2)
-    assert Cell.of("met", "pinn", "paper", {}).settings.p_data == 0
+    labels = other.settings.labels
+    assert (labels.dt, labels.n_paths, labels.p_data) == (0.1, 16, 0.2)
+    assert bare.settings.labels.p_data == 0
 
 
 def test_tables_are_made_from_records(place, monkeypatch, capsys):
@@ -118,7 +120,7 @@ def test_tables_are_made_from_records(place, monkeypatch, capsys):
     page = (place / "pages" / "two.md").read_text()
     assert f"{np.mean(errors):.3f} ± {statistics.stdev(errors):.3f}" in page
     assert "PINN, trial 1 (1 seed)" in page
-    assert "\n1. PINN: `boundary_weight = 1.0`, `widths = 4x4`\n" in page
+    assert "\n1. PINN: `training.boundary_weight = 1.0`, `network.widths = 4x4`\n" in page
     assert "| 0.322 ± 0.149 |" in page and "**Verdict.** " in page
     assert "\\toprule" in (place / "pages" / "assets" / "two.tex").read_text()
 
@@ -169,7 +171,7 @@ def test_what_another_process_does_is_left_to_it(place, monkeypatch):
 
 
 def test_jobs_begin_with_other_cells():
-    cells = [Cell.of("poisson", "pinn", "paper", {"adam_steps": n}) for n in (1, 2, 3)]
+    cells = [Cell.of("poisson", "pinn", "paper", {"training.adam_steps": n}) for n in (1, 2, 3)]
     runs = [(cell, seed) for cell in cells for seed in (0, 1)]
     first, second = _from_cell(runs, 0, 2), _from_cell(runs, 1, 2)
     assert first == runs and second[0] == (cells[1], 0)
@@ -179,9 +181,11 @@ def test_jobs_begin_with_other_cells():
 
 
 def test_jobs_share_the_runs(place):
-    small = {"adam_steps": 3, "lbfgs_steps": 2, "widths": [4], "n_collocation": 20}
-    small |= {"n_boundary": 20, "uncertainty": False}
-    runs = [(Cell.of("poisson", "pinn", "paper", small | {"n_boundary": n}), 0) for n in (20, 21)]
+    small = {"training.adam_steps": 3, "training.lbfgs_steps": 0, "network.widths": [4]}
+    small |= {"points.n_collocation": 20, "training.uncertainty": False}
+    runs = [
+        (Cell.of("poisson", "pinn", "paper", small | {"points.n_boundary": n}), 0) for n in (20, 21)
+    ]
     said = []
     assert run_in_jobs(runs, place, jobs=2, say=said.append) == 0
     assert said == ["2 of 2 runs on record"]
@@ -218,7 +222,10 @@ def test_bookings_may_be_short(place):
         (('["pinn", "fk-pinn"]', '["pin"]'), "`method` must be one of"),
         (("seeds = 2", "seeds = 0"), "`seeds` must be at least 1"),
         (("seeds = 2", "seeds = 'two'"), "`seeds` must be a int"),
-        (("[paper.poisson.pinn]", "[vary]\ndtt = [1]\n[paper.poisson.pinn]"), "Did you mean `dt`"),
+        (
+            ("[paper.poisson.pinn]", "[vary]\n'labels.dtt' = [1]\n[paper.poisson.pinn]"),
+            "Did you mean `labels.dt`",
+        ),
     ],
 )
 def test_configurations_are_checked_first(place, change, message):
@@ -243,10 +250,9 @@ def test_configurations_of_the_paper():
         own = set(read_experiment(ROOT / "configs", name).runs())
         assert len(own - runs) == new
     settings = table.cells[1].settings
-    assert (settings.n_labels, settings.n_interior, settings.n_boundary) == (200, 9800, 400)
-    assert (settings.adam_steps, settings.lbfgs_steps, settings.widths) == (
-        30_000, 15_000, (128, 128, 128, 128),
-    )  # fmt: skip
+    assert (settings.n_labels, settings.n_interior) == (200, 9800)
+    assert (settings.points.n_boundary, settings.network.widths) == (400, (128,) * 4)
+    assert (settings.training.adam_steps, settings.training.lbfgs_steps) == (30_000, 15_000)
 
 
 def test_pages_say_what_the_records_say(tmp_path, monkeypatch):

@@ -261,8 +261,8 @@ def _sound_page(page: Path) -> None:
 
 
 def _config(folder: Path) -> Path:
-    settings = vars(Settings().changed({"labels.dt": 0.1})) | {"widths": (4, 4)}
-    config = {"problem": "met", "method": "pinn", "preset": "quick", "seed": 0}
+    settings = Settings().changed({"labels.dt": 0.1, "network.widths": (4, 4)}).to_dict()
+    config = {"problem": "met", "method": "pinn", "preset": "quick", "seed": 0, "own": ["labels"]}
     write_config(folder / "config.toml", config | {"settings": settings})
     return folder / "config.toml"
 
@@ -281,9 +281,9 @@ preset = "paper"
 seeds = 2
 problems = ["poisson"]
 methods = ["pinn", "fk-pinn"]
-vary = {dt = [0.1, 0.05]}
-own = {pinn = {boundary_weight = 2.0}}
-search = [{problem = "poisson", method = "pinn", widths = [4, 4]}]
+vary = {"labels.dt" = [0.1, 0.05]}
+own = {pinn = {"training.boundary_weight" = 2.0}}
+search = [{problem = "poisson", method = "pinn", "network.widths" = [4, 4]}]
 ours = {preset = "best", methods = ["fk-pinn"], seeds = 1}
 sizes = {grid = 5, widths = [3, 3], reach = 0.5}
 text = {why = "Because."}

@@ -16,7 +16,7 @@ from fkpinn.cli._main import COMMANDS, main
 # what takes long, or is looked at elsewhere
 HEAVY = (
     "fkpinn.labels.estimate_labels", "fkpinn.labels.plan_labels", "fkpinn._solve.run",
-    "fkpinn._solve.resume", "fkpinn._solve.certify_run", "fkpinn.diagnostics.diagnose",
+    "fkpinn._solve.resume_run", "fkpinn._solve.certify_run", "fkpinn.diagnostics.diagnose",
     "fkpinn.reference.find_reference", "fkpinn.reference.fem_reference",
     "fkpinn.experiments.reproduce", "fkpinn.cli._bench._load",
     "fkpinn.reference.catalogue_reference", "fkpinn.sampling.sample_interior",
@@ -25,9 +25,10 @@ WORDS = (
     "met", "poison", "exit-ball-3d", "x.py", "bad.py", "a/b", "file/x", "run", "run/config.toml",
     "runs", ".", "..", "", " ", "-", "--", "-1", "0", "1", "3", "99999999999999999999", "1e400",
     "nan", "-inf", "0.5", "1e-3", "None", "True", "paper", "quick", "pinn", "fk-pinn", "spectrum",
-    "all", "table1", "two", "paths", "n_paths=3", "n_paths", "n_paths=x", "=", "widths=[1, 2]",
-    "dt=nan", "x=[[[[", "n_paths=" + "9" * 5000, "w=" + "[" * 5000, "é", "\u2066", "a\nb",
-    "x" * 300, "%s", "{}", "`", "$(x)", "\ud800", "bash", "zsh",
+    "all", "table1", "two", "paths", "labels.n_paths=3", "n_paths=3",
+    "labels.n_paths", "labels.n_paths=x", "=", "network.widths=[1, 2]", "labels={n_paths=3}",
+    "labels.dt=nan", "x=[[[[", "labels.n_paths=" + "9" * 5000, "w=" + "[" * 5000, "é", "\u2066",
+    "a\nb", "x" * 300, "%s", "{}", "`", "$(x)", "\ud800", "bash", "zsh",
 )  # fmt: skip
 
 
@@ -105,7 +106,10 @@ def test_any_arguments(place, argv):
             "`--points` must be less than 2147483648; got 99",
         ),
         (["diagnose", "met", "--widths", "3", "9" * 20], "`--widths` must be less than"),
-        (["solve", "met", "--set", "n_test=2147483648"], "`n_test` must be less than 2147483648"),
+        (
+            ["solve", "met", "--set", "points.n_test=2147483648"],
+            "`points.n_test` must be less than 2147483648",
+        ),
         (["solve", "met", "--seed", "-" + "9" * 20], "`--seed` must be less than"),
     ],
 )
