@@ -29,7 +29,7 @@ class Lanes(NamedTuple):
 
     Where starting a loop is dear, `unroll` steps are compiled into one piece, and with `kernel`
     (`triton`, or `interpret` to try it anywhere) whole rounds into one launch. Ended paths are
-    replaced `looks` times in the life of a path. `room` is the least number of payoffs of a batch
+    replaced `refills` times in the life of a path. `room` is the least number of payoffs of a batch
     that arrays are made for, so that batches of many sizes share compiled code.
     """
 
@@ -38,7 +38,7 @@ class Lanes(NamedTuple):
     threads: int
     unroll: int = 0
     kernel: str = ""
-    looks: int = 8
+    refills: int = 8
     room: int = 1 << 17
 
 

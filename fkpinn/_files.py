@@ -105,7 +105,7 @@ def _array(name: str, content: bytes) -> np.ndarray:
 
 def parse(path: Path, text: np.ndarray) -> dict[str, Any]:
     """A JSON object that travels as an array of one string."""
-    with blame(path):
+    with reading(path):
         if text.shape != () or text.dtype.kind != "U":
             raise ValueError("its record is no text")
         return _object(path, str(text))
@@ -113,7 +113,7 @@ def parse(path: Path, text: np.ndarray) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file."""
-    with blame(path):
+    with reading(path):
         return _object(path, path.read_text(encoding="utf-8"))
 
 
@@ -142,7 +142,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def blame(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """Inside, what is found in a file is put to use; where that fails, the file is damaged."""
     try:
         yield

@@ -120,3 +120,42 @@ def test_the_table_knows_an_upward_import(tmp_path, monkeypatch):
     ]
     with pytest.raises(AssertionError, match=r"_bad.py:2 imports `fkpinn.train` \(row 7\)"):
         test_imports_go_down(bad)
+
+
+def _calls(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_one_object_knows_what_a_point_is_made_of(path):
+    """Only the layout takes a point apart, or counts its coordinates by hand."""
+    if path.name == "_layout.py":
+        return
+    of_one, of_many = ("0", "1:", ":1", "..., 0", "..., 1:"), (":, 0", ":, 1:", ":, :1")
+    for node in _calls(path):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            taken = ast.unparse(node.slice)
+            one = node.value.id in ("z", "at", "point") and taken in of_one
+            many = node.value.id in ("z", "points") and taken in of_many
+            drawn = path.parts[-2] == "report"  # places in the plane, as pictures have them
+            assert drawn or not (one or many), f"line {node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.BinOp):
+            assert "n_coords - " not in ast.unparse(node), f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_conditions_carry_their_own_behaviour(path):
+    """No type test on boundary conditions but in their own file."""
+    if path.name == "_boundary.py":
+        return
+    kinds = {"Dirichlet", "Neumann", "Robin"}
+    for node in _calls(path):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+            assert not names & kinds, f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def test_device_and_precision_are_chosen_in_one_place():
+    for word, most in (("enable_x64", 3), ("default_backend", 2)):
+        found = [p for p in FILES if word in p.read_text(encoding="utf-8")]
+        assert len(found) <= most, found

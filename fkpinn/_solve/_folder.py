@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._compute import precision
-from .._files import blame, pack, read_json
+from .._files import pack, read_json, reading
 from .._records import write_bytes
 from ..evaluate import Certificate
 from ..labels import Labels
@@ -102,7 +102,7 @@ def read_result(folder: Path) -> dict[str, Any]:
     missing = wanted - set(result)
     if missing:
         raise ValueError(f"`{path}` is damaged or of another version: it has no {sorted(missing)}.")
-    with blame(path):
+    with reading(path):
         _check_numbers(result)
     return result
 
@@ -126,7 +126,7 @@ def report_run(folder: Path) -> Path:
         folder: the run folder.
     """
     result = read_result(folder)
-    with blame(Path(folder) / "result.json"):
+    with reading(Path(folder) / "result.json"):
         return write_report(Path(folder), result)
 
 

@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._compute import Compute, precision, using
 from .._field import AbstractField
-from .._files import blame, read_json
+from .._files import read_json, reading
 from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
 from .._records import Errors, clear_unfinished, installed_versions, write_json
@@ -312,7 +312,7 @@ def certify_run(
         stored = out / "result.json"
         if stored.is_file():
             result = read_json(stored)
-            with blame(stored):
+            with reading(stored):
                 figures = [out / "figures" / Path(f).name for f in result["figures"]]
             figures += [] if picture in figures else [picture]
             result |= {"certificate": record, "figures": [str(f) for f in figures]}

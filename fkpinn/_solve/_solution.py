@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from .._compute import precision
 from .._field import AbstractField
-from .._files import blame
+from .._files import reading
 from .._streams import Stream
 from ..domain import AbstractDomain
 from ..evaluate import Certificate, Values, certify, value_with_interval
@@ -210,7 +210,7 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
     about = load_about(path)
     if about.get("kind") != _KIND:
         raise ValueError(f"`{path}` is not a solution but another file of fkpinn.")
-    with blame(path):
+    with reading(path):
         for key, kind in (("name", str), ("hard", bool), ("certificate", (dict, type(None)))):
             if not isinstance(about.get(key), kind):
                 raise ValueError(f"`{key}` is {about.get(key)!r:.80}")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._compute import precision
-from .._files import blame, kept
+from .._files import kept, reading
 from .._progress import AbstractProgress, SilentProgress
 from .._records import installed_versions, plain, source_commit, write_json
 from .._solve import Job, Settings, label_at, load, run_problem, train
@@ -189,7 +189,7 @@ def _conditioning(case: _Case, out: Path) -> tuple[dict[str, Any], Path]:
     def keep(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         path = out / "conditioning" / f"{name}.json"
         record = kept(path, make)
-        with blame(path):
+        with reading(path):
             numbers = [record[key] for key in ("n", "condition", "rows", "parameters")]
             if not np.all(np.isfinite([*numbers, *record["above"].values()])):
                 raise ValueError("a number is missing")

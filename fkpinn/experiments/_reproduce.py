@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .._files import blame, read_json
+from .._files import read_json, reading
 from .._progress import AbstractProgress
 from .._records import write_bytes
 from .._solve import PRESETS
@@ -293,7 +293,7 @@ class _Page:
         for source, problem, record in self._diagnosed():
             path = self.assets / f"conditioning-{problem}.png"
             title = f"{problem}: condition number against points"
-            with blame(source):
+            with reading(source):
                 self.figures.append(draw_conditioning(path, title, record))
                 text += f"## `{problem}`\n\n{self._image(path)}{record['verdict']}\n\n"
         return text
@@ -306,7 +306,7 @@ class _Page:
             for kind, words in names.items():
                 path = self.assets / f"landscape-{problem}-{kind}.png"
                 title = f"{problem}: loss along {words}"
-                with blame(source):
+                with reading(source):
                     self.figures.append(draw_landscapes(path, title, record[kind]))
                     rough = {m: found["roughness"] for m, found in record[kind].items()}
                     said = ", ".join(f"{METHOD_NAMES[m]} {v:.2f}" for m, v in rough.items())
@@ -321,7 +321,7 @@ class _Page:
             path = diagnose_folder(self.results, problem) / f"{self.experiment.kind}.json"
             if path.is_file():
                 record = read_json(path)
-                with blame(path):
+                with reading(path):
                     self.summary["seconds"] += record["seconds"]
                     seen = {*self.summary["devices"], str(record["device"])}
                 found.append((path, problem, record))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files import blame, read_json
+from .._files import read_json, reading
 from .._solve import PRESETS, find_method
 from ._config import Cell, Experiment
 
@@ -62,7 +62,7 @@ def _record(path: Path, cell: Cell) -> dict[str, Any]:
     names = tuple(record.get(key) for key in ("problem", "method", "preset"))
     if names != (cell.problem, cell.method, cell.preset):
         raise ValueError(f"`{path}` is the record of another run.")
-    with blame(path):
+    with reading(path):
         numbers = [own for own in _row(cell, [record]).values() if isinstance(own, list)]
         if not np.all(np.isfinite(numbers)) or not isinstance(record["device"], str):
             raise ValueError("a number or the device is missing")

@@ -48,4 +48,5 @@ def _printed(experiment: Experiment, row: dict[str, Any]) -> tuple[str, list[flo
         values = experiment.paper.get(row["problem"], {}).get(row["method"], {})
         return f"{METHOD_NAMES[row['method']]} on `{row['problem']}`", values.get(_METRIC)
     value = varied(experiment, row)[0]
-    return f"{experiment.vary[0]} = {value:g}", experiment.paper.get(str(value), {}).get(_METRIC)
+    name = experiment.vary[0].rpartition(".")[2]  # the paper's own word
+    return f"{name} = {value:g}", experiment.paper.get(str(value), {}).get(_METRIC)

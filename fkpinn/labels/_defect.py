@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from .._types import Scalar
 from ..problem import AbstractCondition, Problem, residual
-from ..sde import whole
+from ..sde import unsplit
 from ._estimate import estimate_labels
 from ._labels import Labels
 
@@ -67,7 +67,7 @@ class _Residual(eqx.Module):
 
     def __call__(self, *z: Array) -> Scalar:
         at = self.problem.layout.joined(*z)
-        return whole(lambda at: residual(self.problem, self.candidate, at))(at)
+        return unsplit(lambda at: residual(self.problem, self.candidate, at))(at)
 
 
 class _Lack(eqx.Module):
@@ -80,9 +80,9 @@ class _Lack(eqx.Module):
     def __call__(self, *z: Array) -> Scalar:
         at = self.problem.layout.joined(*z)
         if self.condition.absorbs:  # no slope in it
-            value = whole(self.candidate)(at)
+            value = unsplit(self.candidate)(at)
             return -self.condition.residual(value, jnp.zeros_like(value), at)
-        value, slope = whole(jax.value_and_grad(self.candidate))(at)
+        value, slope = unsplit(jax.value_and_grad(self.candidate))(at)
         normal = self.problem.domain.normal(self.problem.space(at))
         outward = jnp.dot(normal, self.problem.space(slope))
         return -self.condition.residual(value, outward, at)
@@ -94,4 +94,4 @@ class _AtEnd(eqx.Module):
 
     def __call__(self, x: Array) -> Scalar:
         assert self.problem.terminal is not None
-        return self.problem.terminal(x) - whole(self.candidate)(self.problem.layout.at_end(x))
+        return self.problem.terminal(x) - unsplit(self.candidate)(self.problem.layout.at_end(x))

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .._compute import Compute, Lanes, current, using
-from .._files import blame
+from .._files import reading
 from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
 from .._records import clear_unfinished
@@ -245,7 +245,7 @@ def _stored(store: Path, plan: Plan, who: dict[str, Any]) -> Labels:
     """Finished labels, if they are those of the plan."""
     labels = Labels.load(store)
     check_same(store, labels.provenance.get("identity", {}), who)
-    with blame(store):
+    with reading(store):
         same = np.array_equal(labels.points, plan.points) and labels.n_paths == plan.n_paths
         made = labels.provenance
         numbers = [made["dt"], made["path_steps"], *map(made["seconds"].get, ("compile", "run"))]

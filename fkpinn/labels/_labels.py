@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._files import blame, pack, parse, unpack
+from .._files import pack, parse, reading, unpack
 from .._interval import skewed_limits
 from .._records import write_bytes
 from .._types import Numbers
@@ -112,7 +112,7 @@ class Labels(NamedTuple):
         found = unpack(path, [*cls._fields])
         provenance = parse(path, found.pop("provenance"))
         n_paths = found.pop("n_paths")
-        with blame(path):
+        with reading(path):
             if n_paths.shape != () or n_paths.dtype.kind != "i" or n_paths < 0:
                 raise ValueError(f"`n_paths` is {n_paths!r}")
             _check_arrays(found)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._files import blame, pack, parse, unpack
+from .._files import pack, parse, reading, unpack
 from .._records import write_bytes
 from ..reference import fingerprint
 from ..sde import Plan
@@ -70,7 +70,7 @@ class Store:
         stored = parse(path, found["identity"])
         check_same(path, stored, self.who)
         own = self.moments._asdict() | {"steps": self.steps, "done": self.done}
-        with blame(path):
+        with reading(path):
             for name, array in own.items():
                 there = found[name]
                 if (there.shape, there.dtype) != (array.shape, array.dtype):

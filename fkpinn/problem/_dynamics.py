@@ -25,7 +25,11 @@ class AbstractDynamics(eqx.Module):
     drift: eqx.AbstractVar[Coefficient]
     diffusion: eqx.AbstractVar[Coefficient]
     layout: eqx.AbstractVar[Layout]
-    noise_dim: eqx.AbstractVar[int]
+
+    @property
+    @abc.abstractmethod
+    def noise_dim(self) -> int:
+        """Number of driving Brownian motions: standard normals that a step takes."""
 
     @abc.abstractmethod
     def push(self, z: SpaceTimePoint, noise: Float[Array, " m"]) -> Point:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files import Damaged, blame, read_arrays
+from .._files import Damaged, read_arrays, reading
 from .._records import write_bytes
 from ..problem import Layout
 from ._base import AbstractReference, as_points, check_times, refuse_outside
@@ -107,7 +107,7 @@ class FEMReference(AbstractReference):
         try:
             content = path.read() if hasattr(path, "read") else Path(path).read_bytes()
             usual = np.errstate(over="raise", invalid="raise", divide="raise")
-            with blame(Path(str(path))), usual:
+            with reading(Path(str(path))), usual:
                 data = read_arrays(content, most=_MOST)
                 meta = json.loads(str(data["meta"]))
                 if meta["format"] != _FORMAT:

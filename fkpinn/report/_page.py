@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files import blame, unpack
+from .._files import reading, unpack
 from .._records import plain, write_bytes
 from ._equation import equations
 
@@ -87,7 +87,7 @@ def read_fields(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise ValueError(f"`{path.parent}` has no `{path.name}`: its run has not ended.")
     found = unpack(path, ["axis_0", "values"], "file of fields", others=True)
-    with blame(path):
+    with reading(path):
         grid = tuple(len(found[f"axis_{k}"]) for k in (1, 0) if f"axis_{k}" in found)
         shapes = {"values": grid, "exact": grid}
         for kind, names in _POINTWISE.items():
@@ -104,7 +104,7 @@ def read_fields(path: Path) -> dict[str, np.ndarray]:
 
 def _curves(path: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Every number of the history, thinned, with the phases it belongs to."""
-    with blame(path):
+    with reading(path):
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         history = [json.loads(line) for line in lines] or result.get("history", [])
         if not all(type(record["step"]) is int for record in history):

@@ -71,18 +71,18 @@ def apart(function: Callable[..., Any], *example: Any) -> Callable[..., Any]:
     return run
 
 
-def whole(function: Callable[..., Any]) -> Callable[..., Any]:
+def unsplit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function that `apart` must not take apart: a network, whose layers are products.
 
     These keep the digits they have: GPUs multiply in TF32 unless told otherwise, and a residual
     made of such products is mostly rounding.
     """
 
-    def fkpinn_whole(*arguments: Any) -> Any:
+    def fkpinn_unsplit(*arguments: Any) -> Any:
         with jax.default_matmul_precision("highest"):
             return function(*arguments)
 
-    return jax.jit(fkpinn_whole)
+    return jax.jit(fkpinn_unsplit)
 
 
 def _boxed(value: Any) -> np.ndarray:
@@ -105,7 +105,7 @@ def _filled(values: list, shape: tuple[int, ...]) -> np.ndarray:
     return flat.reshape(shape)
 
 
-class _Whole:
+class _Unsplit:
     """An array that is not taken apart; `batched` if its first axis runs over paths."""
 
     def __init__(self, array: Any, batched: bool):
@@ -137,7 +137,7 @@ class _Lanes:
         """Small known arrays entry by entry, others whole."""
         if (isinstance(value, Tracer)) or np.size(value) > _SMALL:
             if np.size(value) > _SMALL:
-                return _Whole(value, False)
+                return _Unsplit(value, False)
             entries = self.split(value, False)
             self.same[id(entries)] = entries, value
             return entries
@@ -156,7 +156,7 @@ class _Lanes:
 
     def entries(self, value: Any) -> np.ndarray:
         """Entries of shape `(paths,)`, constants spread out."""
-        value = self.split(value.array, value.batched) if isinstance(value, _Whole) else value
+        value = self.split(value.array, value.batched) if isinstance(value, _Unsplit) else value
         return _filled([self.spread(entry) for entry in value.reshape(-1)], value.shape)
 
     def spread(self, entry: Any) -> Any:
@@ -166,7 +166,7 @@ class _Lanes:
 
     def apply(self, eqn: Any, arguments: list) -> list:
         name, params = eqn.primitive.name, eqn.params
-        if params.get("name") == "fkpinn_whole":
+        if params.get("name") == "fkpinn_unsplit":
             return self.batched(eqn, arguments)
         if name in _CALLS:
             inner = params[_CALLS[name]]
@@ -176,7 +176,7 @@ class _Lanes:
             return self.run(jaxpr, consts, arguments)
         shapes = [var.aval.shape for var in (*eqn.invars, *eqn.outvars)]
         small = all(np.prod(shape, dtype=int) <= _SMALL for shape in shapes)
-        if small and not any(isinstance(a, _Whole) for a in arguments):
+        if small and not any(isinstance(a, _Unsplit) for a in arguments):
             if name in _ELEMENTWISE:
                 return [self.elementwise(eqn, arguments)]
             if name == "unstack":
@@ -222,7 +222,7 @@ class _Lanes:
         """Anything else, with whole arrays and JAX's own rule for many at once."""
         whole, axes = [], []
         for argument in arguments:
-            if isinstance(argument, _Whole):
+            if isinstance(argument, _Unsplit):
                 whole.append(argument.array)
                 axes.append(0 if argument.batched else None)
             elif id(argument) in self.same:
@@ -247,7 +247,7 @@ class _Lanes:
             found, batched = jax.vmap(call, in_axes=axes)(*whole), True
         sizes = [np.prod(var.aval.shape, dtype=int) for var in eqn.outvars]
         return [
-            self.split(array, batched) if size <= _SMALL else _Whole(array, batched)
+            self.split(array, batched) if size <= _SMALL else _Unsplit(array, batched)
             for array, size in zip(found, sizes, strict=True)
         ]
 

@@ -67,12 +67,12 @@ class Scheme(AbstractWalk):
             for k in range(count):
                 lane, _ = _step(problem, self, control, lane, *numbers.of_step(k, need))
             return lane
-        held = self.hold(problem, lane, numbers.of_step(0, need)[1][-1])
+        reading = self.choose_step_to_read(problem, lane, numbers.of_step(0, need)[1][-1])
         for k in range(count):
-            held = self.look(problem, control, held, *numbers.of_step(k, need))
-        return self.collect(problem, held)
+            reading = self.step_and_read(problem, control, reading, *numbers.of_step(k, need))
+        return self.add_what_was_read(problem, reading)
 
-    def hold(self, problem: Problem, lane: Lane, pick: Scalar) -> "Held":
+    def choose_step_to_read(self, problem: Problem, lane: Lane, pick: Scalar) -> "Reading":
         """Before the first of `read_every` steps: choose the one at which data are read."""
         step = (pick * self.read_every).astype(jnp.uint32) + lane.step
         z, zero = lane.at(problem.layout, lane.x), jnp.zeros_like(lane.dt)
@@ -80,24 +80,24 @@ class Scheme(AbstractWalk):
         if not all(problem.absorbing()):
             met = Wall(z, zero, jnp.int32(0), lane.log_discount)
         paying = _Paying(z, zero, lane.log_discount, met)
-        return Held(lane, step, paying, jnp.int32(0))
+        return Reading(lane, step, paying, jnp.int32(0))
 
-    def look(
-        self, problem: Problem, control: Control, held: "Held", noise: Vector, uniform: Any
-    ) -> "Held":
+    def step_and_read(
+        self, problem: Problem, control: Control, reading: "Reading", noise: Vector, uniform: Any
+    ) -> "Reading":
         """Take one step, and remember where it began if it is the one."""
-        before = held.lane
+        before = reading.lane
         lane, paying = _step(problem, self, control, before, noise, uniform)
-        now = (before.step == held.step) & (before.running > 0)
+        now = (before.step == reading.step) & (before.running > 0)
         keep = lambda new, old: jnp.where(now, new, old)
-        paying = jax.tree.map(keep, paying, held.paying)
-        return Held(lane, held.step, paying, keep(jnp.int32(1), held.found))
+        paying = jax.tree.map(keep, paying, reading.paying)
+        return Reading(lane, reading.step, paying, keep(jnp.int32(1), reading.found))
 
-    def collect(self, problem: Problem, held: "Held") -> Lane:
+    def add_what_was_read(self, problem: Problem, reading: "Reading") -> Lane:
         """After the last of them: what was seen counts for all."""
-        lane = held.lane
-        more = lane.partial + self.read_every * _income(problem, self, held.paying)
-        return lane._replace(partial=jnp.where(held.found > 0, more, lane.partial))
+        lane = reading.lane
+        more = lane.partial + self.read_every * _income(problem, self, reading.paying)
+        return lane._replace(partial=jnp.where(reading.found > 0, more, lane.partial))
 
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
         """The rest of the integrals, and the boundary data."""
@@ -129,7 +129,7 @@ class _Paying(NamedTuple):
     wall: Wall | None
 
 
-class Held(NamedTuple):
+class Reading(NamedTuple):
     """A path among steps of which one is read: number `step`, as soon as it is `found`."""
 
     lane: Lane

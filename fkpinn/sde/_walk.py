@@ -125,7 +125,7 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
             width = widths.pop(0)
             state = _narrow(state, width)
         length = work / max(cursor - left, 1)  # of a path, about
-        share = lanes.looks if cursor < count else 2  # with nobody waiting there is less to do
+        share = lanes.refills if cursor < count else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
     late, steps = np.asarray(state.late)[:count] > 0, np.asarray(state.taken)[:count]
     return Ended(first, np.asarray(state.payoff)[:count], late, steps)
@@ -404,7 +404,7 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
         if together == 1:
             move = lambda k, lanes: advance(lanes, pick(k))
         else:
-            move = _looking(how, single, pick, together)
+            move = _reading_one_step(how, single, pick, together)
         lanes = jax.lax.fori_loop(0, how.steps // together, move, lanes)
     return lanes._replace(
         payoff=lanes.payoff + lanes.partial, partial=jnp.zeros_like(lanes.partial)
@@ -421,24 +421,27 @@ def _mapped(advance: Callable[..., Lane]) -> Callable[..., Lane]:
     return run
 
 
-def _looking(how: _How, single: Lane, pick: Callable[..., Numbers], together: int):
+def _reading_one_step(how: _How, single: Lane, pick: Callable[..., Numbers], together: int):
     """Steps of which one is read, one after the other: in one piece compilers repeat their work."""
     walk, problem, need = how.walk, how.problem, how.walk.need(how.problem)
     assert isinstance(walk, Scheme)
     scalar = jax.ShapeDtypeStruct((), single.dt.dtype)
     noise = jax.ShapeDtypeStruct((need.normals,), single.dt.dtype)
-    held = jax.eval_shape(functools.partial(walk.hold, problem), single, scalar)
-    hold = apart(functools.partial(walk.hold, problem), single, scalar)
-    look = apart(
-        functools.partial(walk.look, problem, how.control), held, noise, (scalar,) * need.uniforms
+    reading = jax.eval_shape(functools.partial(walk.choose_step_to_read, problem), single, scalar)
+    choose = apart(functools.partial(walk.choose_step_to_read, problem), single, scalar)
+    advance_one = apart(
+        functools.partial(walk.step_and_read, problem, how.control),
+        reading,
+        noise,
+        (scalar,) * need.uniforms,
     )
-    collect = apart(functools.partial(walk.collect, problem), held)
+    add = apart(functools.partial(walk.add_what_was_read, problem), reading)
 
     def move(k, lanes: Lane) -> Lane:
         first = k * together
-        start = hold(lanes, pick(first).uniforms[-1])
-        step = lambda j, held: look(held, *pick(first + j))
-        return collect(jax.lax.fori_loop(0, together, step, start))
+        start = choose(lanes, pick(first).uniforms[-1])
+        step = lambda j, reading: advance_one(reading, *pick(first + j))
+        return add(jax.lax.fori_loop(0, together, step, start))
 
     return move
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from .._compute import precision as working_precision
 from .._compute import start_thread
-from .._files import blame
+from .._files import reading
 from .._progress import AbstractProgress, SilentProgress
 from .._records import write_bytes, writing
 from .._streams import fold
@@ -168,7 +168,7 @@ class _Run:
                 f"{there!r:.300}, here {self.identity[part]!r:.300}). Use another folder, or "
                 f"delete it."
             )
-        with blame(self.checkpoint):
+        with reading(self.checkpoint):
             check_history(about.get("history"), about.get("stopped"))
             if about["phase"] not in range(len(self.phases)):
                 raise ValueError(f"`phase` is {about['phase']!r}")
@@ -179,7 +179,7 @@ class _Run:
         """The state in the checkpoint."""
         assert self.checkpoint is not None
         state = load_state(self.checkpoint, like)
-        with blame(self.checkpoint):
+        with reading(self.checkpoint):
             if not 0 <= int(state.step) <= phase.steps:
                 raise ValueError(f"`step` is {int(state.step)} of {phase.steps}")
             if not np.all(np.isfinite(state.parameters)):

@@ -106,7 +106,7 @@ PROBLEM = fk.catalogue("poisson").problem
 
 
 def curvature_with(labels, n=12, key=0):
-    network = MLP(*PROBLEM.bounds(), (12, 12), key=jr.key(key))
+    network = MLP(*PROBLEM.bounds(), (30,), key=jr.key(key))
     return Curvature(network, make_loss(PROBLEM, n, 6, labels, dtype=jnp.float64, key=jr.key(1)))
 
 

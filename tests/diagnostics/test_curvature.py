@@ -22,7 +22,7 @@ def labels():
 
 @pytest.fixture(scope="module")
 def curvature(labels):
-    network = MLP(*PROBLEM.bounds(), (7, 6), key=jr.key(0))
+    network = MLP(*PROBLEM.bounds(), (20,), key=jr.key(0))
     loss = make_loss(PROBLEM, 30, 12, labels, dtype=jnp.float64, key=jr.key(1))
     return Curvature(network, loss, {"labels": 3.0, "boundary": 0.5})
 

@@ -20,7 +20,7 @@ PROBLEM = fk.catalogue("poisson").problem
 
 @pytest.fixture(scope="module")
 def curvature():
-    network = MLP(*PROBLEM.bounds(), (6, 6), key=jr.key(0))
+    network = MLP(*PROBLEM.bounds(), (12,), key=jr.key(0))
     return Curvature(network, make_loss(PROBLEM, 20, 8, None, dtype=jnp.float64, key=jr.key(1)))
 
 

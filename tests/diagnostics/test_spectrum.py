@@ -46,7 +46,7 @@ def curvature_of(widths, n):
 
 
 @pytest.mark.parametrize(
-    ("widths", "n"), [((10, 10), 20), pytest.param((36, 36, 36), 300, marks=pytest.mark.slow)]
+    ("widths", "n"), [((12,), 20), pytest.param((36, 36, 36), 300, marks=pytest.mark.slow)]
 )
 def test_lanczos_extremes_are_those_of_the_whole_matrix(widths, n):
     curvature = curvature_of(widths, n)

@@ -54,7 +54,7 @@ def fine_or_coarse(n_paths, coarse):
 def test_a_certificate_is_its_formulas():
     paths = Paths(fine_or_coarse)
     found = _measure(paths, 16, 0.9, 60.0, True)
-    assert paths.asked == [(16, False, 1), (8, True, 2)]
+    assert paths.asked == [(16, False, "batches/0"), (8, True, "coarse/0")]
     w, e, s = paths.value, 0.2 + 0.05 * WAVE, 0.1
     square = e**2 - s**2
     whole = w**2 + 2 * w * e + square
@@ -93,7 +93,7 @@ def test_a_certificate_is_its_formulas():
 def test_without_a_step_there_is_no_effect_of_it():
     paths = Paths(fine_or_coarse, stepped=False)
     found = _measure(paths, 16, 0.95, 60.0, True)
-    assert paths.asked == [(16, False, 1)] and found.step_effect == 0.0
+    assert paths.asked == [(16, False, "batches/0")] and found.step_effect == 0.0
 
 
 def test_typical_is_at_least_half_of_the_upper_limit():
@@ -116,7 +116,7 @@ def test_a_pilot_asks_for_paths_that_leave_little_noise():
     both = lambda n, coarse: (outcome(n, coarse)[0], np.full(N, outcome(n, coarse)[1]))
     paths = Paths(both, seconds=1e-6)
     pilot = _pilot(paths, 1e6)
-    assert paths.asked == [(4, False, 68)]
+    assert paths.asked == [(4, False, "pilot/4")]
     m = pilot.n_paths
     assert m % 2 == 0 and m > 100
     noise = lambda m: 2 * math.sqrt((4 * error * variance / m + 2 * variance**2 / m**2) / N)
@@ -128,7 +128,7 @@ def test_a_pilot_asks_for_paths_that_leave_little_noise():
     wild = lambda n, coarse: (WAVE, np.full(N, math.sqrt(0.5)))
     paths = Paths(wild, seconds=lambda n: n / 16)
     _pilot(paths, 20.0)
-    assert paths.asked == [(4, False, 68), (16, False, 80), (64, False, 128)]
+    assert paths.asked == [(n, False, f"pilot/{n}") for n in (4, 16, 64)]
 
 
 def test_how_many_more_paths():
@@ -149,10 +149,11 @@ def test_more_paths_or_a_finer_step():
     pair = _Pair.run(paths, 20, 1)
     assert pair.coarse is not None and pair.seconds == 2.0
     more = pair.more(paths, 30, 3)
-    assert paths.asked == [(20, False, 1), (10, True, 2), (30, False, 3), (15, True, 4)]
+    assert paths.asked == [(20, False, "batches/1"), (10, True, "coarse/1"),
+                           (30, False, "batches/3"), (15, True, "coarse/3")]  # fmt: skip
     assert more.fine.n_paths == 50 and more.coarse.n_paths == 25 and more.seconds == 4.0
     finer = more.refined(paths, 40, 5)
-    assert paths.dt == 0.05 and paths.asked[-1] == (40, False, 5)
+    assert paths.dt == 0.05 and paths.asked[-1] == (40, False, "batches/5")
     assert finer.coarse is more.fine and finer.fine.n_paths == 40 and finer.seconds == 5.0
 
 
@@ -161,22 +162,26 @@ def test_wide_limits_ask_for_a_finer_step_or_for_more_paths():
     quiet = lambda n, coarse: ((0.6 if coarse else 0.2) + 0.02 * WAVE, np.full(N, 1e-3))
     halved = Paths(quiet, seconds=1e-6)
     _measure(halved, None, 0.95, 1e6, True)
-    assert halved.asked[:3] == [(4, False, 68), (4, True, 2), (4, False, 3)]
+    first = [(4, False, "pilot/4"), (4, True, "coarse/0")]
+    assert halved.asked[:3] == [*first, (4, False, "batches/1")]
     assert halved.dt == 0.05
     kept = Paths(quiet, seconds=1e-6)
     _measure(kept, None, 0.95, 1e6, False)
-    assert kept.dt == 0.1 and kept.asked[2:4] == [(12, False, 3), (6, True, 4)]
+    assert kept.dt == 0.1
+    assert kept.asked[2:4] == [(12, False, "batches/1"), (6, True, "coarse/1")]
     fixed = Paths(quiet, seconds=1e-6)
     _measure(fixed, 8, 0.95, 1e6, True)
-    assert fixed.dt == 0.1 and fixed.asked == [(8, False, 1), (4, True, 2)]
+    assert fixed.dt == 0.1
+    assert fixed.asked == [(8, False, "batches/0"), (4, True, "coarse/0")]
     noisy = lambda n, coarse: (0.2 + 0.3 * WAVE, np.full(N, 1e-3))
     more = Paths(noisy, seconds=1e-6)
     _measure(more, None, 0.95, 1e6, True)
-    assert more.dt == 0.1 and [run[2] for run in more.asked[:4]] == [68, 2, 3, 4]
+    names = ["pilot/4", "coarse/0", "batches/1", "coarse/1"]
+    assert more.dt == 0.1 and [run[2] for run in more.asked[:4]] == names
     sharp = lambda n, coarse: (np.full(N, 0.2), np.full(N, 1e-3))
     enough = Paths(sharp, seconds=1e-6)
     _measure(enough, None, 0.95, 1e6, True)
-    assert enough.asked == [(4, False, 68), (4, True, 2)]
+    assert enough.asked == first
 
 
 def certified(monkeypatch, error, **how):

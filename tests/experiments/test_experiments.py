@@ -120,7 +120,7 @@ def test_tables_are_made_from_records(place, monkeypatch, capsys):
     page = (place / "pages" / "two.md").read_text()
     assert f"{np.mean(errors):.3f} ± {statistics.stdev(errors):.3f}" in page
     assert "PINN, trial 1 (1 seed)" in page
-    assert "\n1. PINN: `training.boundary_weight = 1.0`, `network.widths = 4x4`\n" in page
+    assert "\n1. PINN: `network.widths = 4x4`, `training.boundary_weight = 1.0`\n" in page
     assert "| 0.322 ± 0.149 |" in page and "**Verdict.** " in page
     assert "\\toprule" in (place / "pages" / "assets" / "two.tex").read_text()
 

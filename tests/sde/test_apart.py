@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
-from fkpinn.sde._apart import apart, whole
+from fkpinn.sde._apart import apart, unsplit
 
 weights = jr.normal(jr.key(1), (3, 40))
 FUNCTIONS = {
@@ -23,7 +23,7 @@ FUNCTIONS = {
     "conditional": lambda x: jax.lax.cond(x[0] > 0, lambda x: x, lambda x: 2.0 * x, x),
     "loop": lambda x: jax.lax.fori_loop(0, 3, lambda i, y: y * 0.5 + i, x),
     "network": lambda x: jnp.tanh(x @ weights) @ weights.T,
-    "network left whole": whole(lambda x: jnp.tanh(x @ weights) @ weights.T),
+    "network left whole": unsplit(lambda x: jnp.tanh(x @ weights) @ weights.T),
     "gradient of network": jax.grad(lambda x: jnp.sum(jnp.tanh(x @ weights))),
     "constant": lambda x: jnp.asarray([1.0, 2.0]),
     "pad": lambda x: jnp.pad(x, (1, 2), constant_values=3.0),
