@@ -22,7 +22,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -197,6 +199,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60, help="mutants to draw")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds a mutant")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
     parser.add_argument("--only", type=int, nargs="+", metavar="K", help="numbers of the draw")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcomes there too")
@@ -205,21 +208,29 @@ def main() -> None:
     drawn = [(k, m) for k, m in drawn if given.only is None or k in given.only]
     say = lambda *words: sys.stdout.write(" ".join(words) + "\n") and sys.stdout.flush()
     text = lambda mutant: (ROOT / mutant.path).read_text()
-    records = []
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
+    records, own = [], threading.local()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
+
+        def tree() -> Path:  # each thread has a copy of its own
+            if not hasattr(own, "tree"):
+                own.tree = Path(tempfile.mkdtemp(dir=folder))
+                copy_tree(own.tree)
+            return own.tree
+
+        def outcome(k: int, mutant: Mutant) -> str:
+            if given.list:
+                return "listed"
+            return "survived" if survives(tree(), k, mutant, given.timeout) else "killed"
+
         if not given.list:
-            copy_tree(tree)
-            for name in sorted({m.folder for _, m in drawn}):
-                if not passes(tree, name, 4 * given.timeout):
-                    raise SystemExit(f"tests/{name} fails without any mutant.")
-        for k, mutant in drawn:
-            outcome = "listed"
-            if not given.list:
-                lives = survives(tree, k, mutant, given.timeout)
-                outcome = "survived" if lives else "killed"
-            say(f"{k:3d} {outcome:8s} {mutant.kind:10s}", mutant.describe(text(mutant)))
-            records.append({**mutant._asdict(), "number": k, "outcome": outcome})
+            names = sorted({m.folder for _, m in drawn})
+            fine = pool.map(lambda name: passes(tree(), name, 4 * given.timeout), names)
+            if bad := [name for name, passed in zip(names, fine, strict=True) if not passed]:
+                raise SystemExit(f"{', '.join(bad)}: the tests fail without any mutant.")
+        outcomes = pool.map(lambda pair: outcome(*pair), drawn)
+        for (k, mutant), found in zip(drawn, outcomes, strict=True):
+            say(f"{k:3d} {found:8s} {mutant.kind:10s}", mutant.describe(text(mutant)))
+            records.append({**mutant._asdict(), "number": k, "outcome": found})
             if given.json is not None:
                 given.json.write_text(json.dumps(records, indent=1))
     if not given.list:

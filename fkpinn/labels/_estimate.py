@@ -126,6 +126,7 @@ def estimate_labels(
                 coarse = estimate_labels(
                     problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt,
                     seed=(stream / "coarse").seed, throw=throw, warn=False, progress=progress,
+                    compute=dataclasses.replace(current(), lanes=lanes),  # shares compiled code
                     **how,
                 )  # fmt: skip
                 labels = _with_bias(labels, coarse)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compute import keep_compiled_code
 from ..domain import AbstractDomain
 from ._spectrum import box_eigenvalue, first_eigenvalue
 
@@ -35,6 +36,7 @@ class _Samples(NamedTuple):
 
 def check_problem(problem: Problem) -> None:
     """Raise with a message that names the argument, what came, and what to try."""
+    keep_compiled_code()  # this is the first that a program compiles
     _check_bounded(problem.domain)
     at = _sample(problem)
     for argument, values in at.interior.items():

@@ -9,6 +9,7 @@ from scipy import stats
 
 import fkpinn as fk
 from fkpinn._compute import Lanes
+from fkpinn._streams import Stream
 from fkpinn.labels import Labels, choose_scheme, compile_labels, step_size
 from fkpinn.labels._estimate import _batches, _with_bias
 from fkpinn.labels._moments import SEGMENT, merge, moments, segment_starts
@@ -286,8 +287,10 @@ def test_biases_come_from_half_the_paths_with_twice_the_step(given):
     how = {"dt": 0.1, "scheme": "euler", "t_max": 9.0, "throw": False, "seed": 2**64 - 1}
     found = fk.estimate_labels(line(), TWO, n_paths=18, bias=True, **how)
     fine, coarse = given
-    assert (fine.n_paths, fine.dt, fine.seed, fine.n_steps) == (18, 0.1, 2**64 - 1, 90)
-    assert (coarse.n_paths, coarse.dt, coarse.seed, coarse.n_steps) == (8, 0.2, 0, 45)
+    root = Stream(2**64 - 1)
+    paths, coarser = (root / "paths").seed, (root / "coarse" / "paths").seed
+    assert (fine.n_paths, fine.dt, fine.seed, fine.n_steps) == (18, 0.1, paths, 90)
+    assert (coarse.n_paths, coarse.dt, coarse.seed, coarse.n_steps) == (8, 0.2, coarser, 45)
     assert np.all(np.isfinite(found.bias))
     fk.estimate_labels(line(), TWO, n_paths=5, bias=True, **how)
     assert given[-1].n_paths == 4
@@ -323,7 +326,7 @@ def test_arguments_at_their_limits(given):
         return fk.estimate_labels(line(), TWO, **how)
 
     for accepted in (
-        {"n_paths": 2}, {"n_paths": 4, "antithetic": True}, {"forget": 0.1}, {"every": 64},
+        {"n_paths": 2}, {"n_paths": 4, "antithetic": True}, {"forget": 0.1}, {"read_every": 64},
         {"refine": 1024}, {"t_max": 0.05}, {"dt": 1e-3}, {"seed": 2**64 - 1},
     ):  # fmt: skip
         run(**accepted)
@@ -334,7 +337,7 @@ def test_arguments_at_their_limits(given):
         ({"n_paths": 5, "antithetic": True}, "must be even and at least 4"),
         ({"forget": 0.11}, r"`forget` must lie in \(0, 0.1\]"),
         ({"forget": 0.0}, "`forget` must lie"),
-        ({"every": 128}, "`read_every` must be a power of 2"),
+        ({"read_every": 128}, "`read_every` must be a power of 2"),
         ({"refine": 2048}, "`refine` must be a power of 2"),
         ({"refine": 2, "t_max": 1.0}, "knows no `t_max`"),
         ({"t_max": 0.0}, "`t_max` must be positive"),

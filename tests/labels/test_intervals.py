@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import fkpinn as fk
+from fkpinn._streams import Stream
 from fkpinn.labels import SCHEMES
 from fkpinn.labels._moments import merge, moments, segment_starts
 from fkpinn.sde import Plan, run_batches
@@ -68,8 +69,9 @@ def test_spread_and_skewness_of_antithetic_paths_are_those_of_pairs():
         problem, points, n_paths=1000, dt=0.02, scheme="euler", seed=3, antithetic=True,
         compute=ONE_WIDTH,
     )  # fmt: skip
-    plan = Plan(problem, SCHEMES["euler"], points, 1000, 0.02, None, 3, antithetic=True)
-    (ended,) = run_batches(plan, [(0, 1000)], ONE_WIDTH)
+    seed = (Stream(3) / "paths").seed
+    plan = Plan(problem, SCHEMES["euler"], points, 1000, 0.02, None, seed, antithetic=True)
+    (ended,) = run_batches(plan, [(0, 1000)], ONE_WIDTH.lanes)
     pairs = ended.payoff.reshape(500, 2).mean(axis=1)
     np.testing.assert_allclose(labels.value, [pairs.mean()], rtol=1e-12)
     np.testing.assert_allclose(labels.stderr, [stats.sem(pairs)], rtol=1e-10)

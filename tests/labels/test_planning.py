@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 
 import fkpinn as fk
 from fkpinn._progress import SilentProgress
+from fkpinn._streams import Stream
 from fkpinn.labels import Labels, choose_scheme, plan_labels
 from fkpinn.labels._plan import _Pilot, _round_down
 from fkpinn.sde import Ended
@@ -60,7 +61,7 @@ def drifting() -> fk.Problem:
 
 def pilot() -> _Pilot:
     problem = drifting()
-    return _Pilot(problem, choose_scheme(problem), None, 10.0, 0, SilentProgress())
+    return _Pilot(problem, choose_scheme(problem), None, 10.0, Stream(0), SilentProgress())
 
 
 def test_the_step_balances_bias_and_noise(pilots):

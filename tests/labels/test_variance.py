@@ -200,7 +200,7 @@ def test_antithetic_paths_cancel_what_is_odd():
 def test_refused_with_walks_on_spheres():
     problem, points = fk.catalogue("exit-ball-3d").problem, jnp.zeros((1, 3))
     for how, name in (
-        ({"every": 2}, "every"),
+        ({"read_every": 2}, "read_every"),
         ({"refine": 4}, "refine"),
         ({"control": lambda x: x[0]}, "control"),
     ):

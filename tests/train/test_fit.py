@@ -16,7 +16,17 @@ from fkpinn.loss import BoundaryTerm, Fixed, Loss, ResidualTerm, Uncertainty
 from fkpinn.nn import MLP
 from fkpinn.problem import catalogue
 from fkpinn.sampling import sample_boundary, sample_interior
-from fkpinn.train import LBFGS, Adam, GradientDescent, NaturalGradient, Phase, fit, fit_many
+from fkpinn.train import (
+    LBFGS,
+    Adam,
+    GradientDescent,
+    NaturalGradient,
+    Phase,
+    fit,
+    fit_many,
+    working_in,
+)
+from fkpinn.train._identity import identity
 
 PROBLEM = catalogue("exit-ball-3d").problem
 
@@ -161,10 +171,11 @@ def test_damaged_checkpoints_are_refused(tmp_path, how):
         fit(*start(), phases()[:1], folder=tmp_path, key=jr.key(3))
 
 
-@pytest.mark.parametrize("about", ["[1]", '{"format": 1, "leaves": 0, "plan": "PLAN"}'])
+@pytest.mark.parametrize("about", ["[1]", '{"format": 1, "leaves": 0, "identity": WHO}'])
 def test_checkpoints_without_their_record_are_refused(tmp_path, about):
-    plan = module._Run(phases()[:1], None, None, None, 0.0, jr.key(3))._plan()
-    text = np.array(about.replace('"PLAN"', json.dumps(plan)))
+    with working_in(phases()[:1]):
+        who = identity(*start(), phases()[:1], jr.key(3))
+    text = np.array(about.replace("WHO", json.dumps(who)))
     (tmp_path / "checkpoints").mkdir()
     np.savez(tmp_path / "checkpoints" / "last.npz", about=text)
     with pytest.raises(ValueError, match=r"is damaged"):

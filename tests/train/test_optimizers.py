@@ -237,14 +237,14 @@ def test_natural_steps_settle():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Adam(0), "`steps` and `every` must be at least 1"),
+        (lambda: Adam(0), "`steps` and `decay_every` must be at least 1"),
         (lambda: Adam(10, -1.0), "`learning_rate` must be positive"),
         (lambda: GradientDescent(0.0), "`learning_rate` must be positive"),
         (lambda: LBFGS(memory=0), "`memory` and `searches` must be at least 1"),
         (lambda: NaturalGradient(damping=0.0), "`damping` must lie between"),
         (lambda: NaturalGradient(momentum=1.0), r"`momentum` must lie in \[0, 1\)"),
         (lambda: NystromNewton(damping=0.0), "`damping` must be positive"),
-        (lambda: NystromNewton(rank=0), "`rank`, `every`, `solves` and `halvings`"),
+        (lambda: NystromNewton(rank=0), "`rank`, `sketch_every`, `solves` and `halvings`"),
     ],
 )
 def test_refusals(make, message):
