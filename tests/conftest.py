@@ -1,3 +1,4 @@
+import importlib.metadata
 import itertools
 import os
 from pathlib import Path
@@ -6,11 +7,13 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("NPROC", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Most of the time of these tests is compiling; the first three halve it.
+# Most of the time of these tests is compiling; the first three halve it. An unknown flag is fatal,
+# and the first is known up to jaxlib 0.10.
+OLD = importlib.metadata.version("jaxlib").startswith("0.10.")
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
-    "--xla_backend_optimization_level=1"
+    ("--xla_cpu_use_fusion_emitters=false " if OLD else "")
+    + "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=1"
     + (" --xla_cpu_multi_thread_eigen=false" if "PYTEST_XDIST_WORKER" in os.environ else ""),
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
