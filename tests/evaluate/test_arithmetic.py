@@ -250,6 +250,8 @@ def test_runs_have_seeds_and_steps_of_their_own(monkeypatch):
     paths.run(10, stream="a/b")
     paths.run(10, coarse=True, stream="c")
     assert [how["dt"] for how in asked] == [0.01, 0.01, 0.02]
+    unseeded = DefectPaths(problem, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dt=0.01)
+    assert unseeded.stream == Stream(0) / "defect"
     root = Stream(3) / "defect"
     assert [how["seed"] for how in asked] == [(root / n).seed for n in ("0", "a/b", "c")]
     assert all(how["read_every"] > 1 and how["refine"] > 1 for how in asked)

@@ -8,6 +8,8 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+import fkpinn as fk
+from fkpinn._streams import fold
 from fkpinn.labels import Labels
 from fkpinn.loss import (
     Adaptive,
@@ -17,6 +19,7 @@ from fkpinn.loss import (
     LabelTerm,
     Loss,
     ResidualTerm,
+    Spread,
     TerminalTerm,
     Uncertainty,
 )
@@ -167,3 +170,18 @@ def test_uncertainty_weights_are_the_papers():
     np.testing.assert_allclose(far.weights(("labels",), ZERO)["labels"], 0.5 * np.exp(-5.0))
     with pytest.raises(ValueError, match="`limit` must be positive"):
         Uncertainty(("a",), limit=0.0)
+
+
+def test_points_are_spread_over_the_domain_and_the_measure():
+    box = fk.Box([0.0, 0.0], [1.0, 1.0])
+    plain, key = fk.Problem(box, check=False), jr.key(4)
+    found = Spread().points(plain, 40, jnp.float64, key=key)
+    alone = sample_interior(plain, 40, dtype=jnp.float64, key=fold(key, "domain"))
+    np.testing.assert_array_equal(found, alone)
+    corner = plain.with_measure(fk.InBox([0.0, 0.0], [0.01, 0.01]))
+    for share, fewest in ((0.25, 10), (0.5, 20), (1.0, 40)):
+        drawn = np.asarray(Spread(share).points(corner, 40, jnp.float64, key=key))
+        assert drawn.shape == (40, 2)
+        assert np.count_nonzero(np.all(drawn < 0.01, axis=1)) == fewest
+    with pytest.raises(ValueError, match="`share` must lie between 0 and 1"):
+        Spread(1.1)

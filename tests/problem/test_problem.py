@@ -4,6 +4,7 @@ import equinox as eqx
 import helpers
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 import numpy as np
 import pytest
 
@@ -159,3 +160,31 @@ def test_a_coefficient_can_be_given_ready_made():
     assert isinstance(source, Coefficient)
     assert fk.Problem(square, source=source).source is source
     assert fk.Problem(square).drift.is_zero and not source.is_zero
+
+
+def test_manufactured_problems_have_the_defaults_of_problems():
+    line, exact = fk.Interval(0.0, 1.0), lambda x: x[0] ** 2
+    made = fk.manufactured(line, exact)
+    z = jnp.asarray([0.3])
+    np.testing.assert_allclose(made.covariance(z), [[1.0]])
+    np.testing.assert_allclose(made.source(z), -1.0)
+    assert made.drift.is_zero and made.reaction.is_zero and not made.timed
+
+
+def test_a_process_of_ones_own_excludes_drift_and_diffusion():
+    line = fk.Interval(0.0, 1.0)
+    plain = fk.Problem(line, drift=[1.0], diffusion=2.0)
+    same = fk.Problem(line, dynamics=plain.dynamics)
+    np.testing.assert_allclose(same.covariance(jnp.asarray([0.3])), [[4.0]])
+    with pytest.raises(ValueError, match="give either it or these two"):
+        fk.Problem(line, dynamics=plain.dynamics, drift=[1.0])
+    with pytest.raises(ValueError, match="for points of this problem"):
+        fk.Problem(line, dynamics=plain.dynamics, horizon=1.0, terminal=0.0)
+
+
+def test_the_answer_may_be_wanted_elsewhere():
+    problem = fk.mean_exit_time(fk.Interval(0.0, 1.0)).with_measure(fk.InBox([0.2], [0.3]))
+    x = fk.sample_interior(problem, 50, key=jr.key(0))
+    assert np.all((np.asarray(x) > 0.2) & (np.asarray(x) < 0.3))
+    with pytest.raises(ValueError, match="must have 1 numbers each"):
+        problem.with_measure(fk.InBox([0.2, 0.0], [0.3, 1.0]))

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 import zipfile
 
 import equinox as eqx
@@ -290,3 +291,10 @@ def test_a_weighting_of_ones_own():
     module._compiled.cache_clear()
     phase = Phase("down", GradientDescent(1e-3), 2, Named({"boundary": 2.0}))
     assert np.isfinite(fit(*start(), [phase], key=jr.key(0)).history[-1]["loss"])
+
+
+def test_compiling_takes_part_of_the_time():
+    began = time.perf_counter()
+    run = fit(*start(), phases()[:1], key=jr.key(3))
+    assert 0 <= run.compile_seconds <= time.perf_counter() - began
+    assert 0 <= run.history[-1]["seconds"] <= time.perf_counter() - began
