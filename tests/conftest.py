@@ -57,12 +57,20 @@ def _few_maps():
         jax.clear_caches()
 
 
-@pytest.hookimpl(trylast=True)
+FIRST = ("test_solve", "test_python_api", "test_docs_code")  # the longest, so that none is last
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Groups of xdist, which writes them to where pytest 9.2 no longer looks."""
-    try:
+    """Tests of a file share what they compile and train, so one worker of xdist has them all."""
+    items.sort(key=lambda item: item.path.stem not in FIRST)
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}/{item.path.stem}"))
+    yield
+    try:  # xdist writes the group to where pytest 9.2 no longer looks
         from _pytest.nodeid import coerce_node_id
-    except ImportError:  # of another version, where they still meet
+    except ImportError:
         return
     for item in items:
         wanted = vars(item).get("_nodeid")

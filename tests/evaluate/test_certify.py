@@ -53,7 +53,11 @@ def test_the_number_that_must_hold_tells_88_percent_from_95():
 
 @pytest.mark.parametrize(
     ("problem", "exact", "dt"),
-    [(BALL, EXACT, None), (WALL, wall_exact, 5e-3), (OU, OU_EXACT, 0.02)],
+    [
+        (BALL, EXACT, None),
+        (WALL, wall_exact, 5e-3),
+        pytest.param(OU, OU_EXACT, 0.02, marks=pytest.mark.slow),
+    ],
     ids=["exit-ball-3d", "reflecting", "ornstein-uhlenbeck"],
 )
 def test_limits_hold_as_often_as_they_say(problem, exact, dt):
