@@ -159,6 +159,7 @@ def test_the_first_step_is_small_beside_all_that_happens():
     points = jnp.asarray([[-0.5], [0.0], [0.5]])
     first = lambda **data: _first_step(line(**data), points)
     assert first(diffusion=2.0) == pytest.approx(_round_down(0.25**2 / 4))
+    assert first(diffusion=0.1) == pytest.approx(_round_down(0.25**2 / 0.01))
     # half a wavelength of the source over 2 pi: rms value over rms slope
     x = np.array([-0.5, 0.0, 0.5])
     rms = lambda a: math.sqrt(np.mean(a**2))
