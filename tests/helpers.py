@@ -165,6 +165,15 @@ EXACT_NAMES = (
     "robin", "exit-ball-3d", "exit-ball-10d", "ornstein-uhlenbeck",
 )  # fmt: skip
 
+# in more or other dimensions, and built as others are
+ALIKE = ("poisson-5d", "poisson-50d", "exit-ball-10d")
+
+
+def names(*more: str) -> list[Any]:
+    """Problems of the catalogue for a test of each; those built alike are slow ones."""
+    slow = lambda name: [pytest.mark.slow] if name in ALIKE else []
+    return [pytest.param(name, marks=slow(name)) for name in (*EXACT_NAMES, *more)]
+
 
 def case(name: str) -> Case:
     """The catalogue problem of that name, which must have a closed form."""

@@ -17,7 +17,7 @@ from fkpinn.problem import (
 )
 from fkpinn.sampling import sample_boundary, sample_interior
 
-with_exact = pytest.mark.parametrize("name", helpers.EXACT_NAMES)
+with_exact = pytest.mark.parametrize("name", helpers.names())
 
 
 @with_exact
@@ -44,7 +44,7 @@ def test_closed_forms_meet_their_boundary_and_terminal_data(name):
         np.testing.assert_allclose(jax.vmap(case.exact)(z), data, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [*helpers.EXACT_NAMES, "schrodinger", "met", "committor"])
+@pytest.mark.parametrize("name", helpers.names("schrodinger", "met", "committor"))
 def test_residual_equals_its_brute_force_twin(name):
     problem = catalogue(name).problem
     weights = jr.normal(jr.key(3), (8, problem.n_coords))
