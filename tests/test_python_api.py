@@ -214,7 +214,7 @@ def test_a_network_and_an_optimizer_of_ones_own(tmp_path):
     assert [r["phase"] for r in found.history] == ["Descent"] * len(found.history)
     assert found.history[-1]["step"] == FEW.training.steps
     assert 1.5 < float(found.network.slope) < 2.0  # towards the boundary data, a little
-    assert "not of a kind that can be saved" in found.stopped[-1]
+    assert "the network is not kept in the folder" in found.stopped[-1]
     with pytest.raises(ValueError, match=r"objects of its own \(network, optimizer\)"):
         fk.resume(tmp_path / "run", LINE)
     again = fk.solve(

@@ -236,11 +236,14 @@ def _written(
     out, problem, trained = job.folder, job.problem, found.trained
     assert out is not None
     errors = None if test is None else test.errors(problem, trained.network)
-    if job.parts.network is not None:
-        trained.stopped.append("the network is not of a kind that can be saved in the folder")
     solution = _solution(job, name, found)
-    if job.parts.network is None:
+    try:
         solution.save(out / "solution.fkpinn")
+    except (TypeError, ValueError) as error:
+        if job.parts.network is None:
+            raise
+        trained.stopped.append(f"the network is not kept in the folder: {error}")
+        solution = _solution(job, name, found)
     axes, values, exact = slice_through(problem, trained.network, truth)
     save_fields(out, problem, trained.network, axes, values, exact, found.labels, found.certificate)
     figures = _draw(out, problem, name, trained, axes, values, exact, errors, found.labels)

@@ -119,8 +119,8 @@ def estimate_labels(
         if store is not None and store.exists():
             return _stored(store, plan, who)
         with contextlib.nullcontext() if store is None else _only_here(store):
-            labels = _estimated(plan, chosen, lanes, Store(partial, who, len(_segments(plan))),
-                                t_max, throw, warn, progress)  # fmt: skip
+            work = Store(partial, who, len(_segments(plan)))
+            labels = _estimated(plan, chosen, lanes, work, t_max, throw, warn, progress)
             labels.provenance["seed"] = seed
             if bias and not isinstance(plan.walk, Spheres):
                 coarse = estimate_labels(

@@ -68,9 +68,9 @@ def run_batches(
 
 def compile_batch(plan: Plan, lanes: Lanes, count: int) -> None:
     """Compile what a batch of that many paths needs, without running a path."""
-    queue, run = _queue(plan, 0, count), _runner(plan, lanes)
+    queue = _queue(plan, 0, count)
     for width in _widths(lanes, count):
-        run.compile(queue, _begin(plan, queue, width, _room(count, lanes.room)))
+        _compiled(plan, lanes, queue, _begin(plan, queue, width, _room(count, lanes.room)))
 
 
 def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
@@ -110,13 +110,14 @@ def _steps_a_round(plan: Plan) -> int:
 
 def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
     first, count = batch
-    queue, run = _queue(plan, first, count), _runner(plan, lanes)
+    queue = _queue(plan, first, count)
     widths = _widths(lanes, count)
     width = widths.pop(0)
     state = _begin(plan, queue, width, _room(count, lanes.room))
+    run = _compiled(plan, lanes, queue, state)
     rounds, work, step = 1, 0, _steps_a_round(plan)
     while True:
-        state = run(queue, state, rounds)
+        state = run(queue, state, jnp.asarray(rounds, jnp.int32))
         left, cursor = map(int, jax.device_get((state.left, state.cursor)))
         if left == 0 and cursor >= count:
             break
@@ -124,6 +125,7 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
         while cursor >= count and widths and left <= widths[0]:
             width = widths.pop(0)
             state = _narrow(state, width)
+            run = _compiled(plan, lanes, queue, state)
         length = work / max(cursor - left, 1)  # of a path, about
         share = lanes.refills if cursor < count else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
@@ -208,39 +210,28 @@ class _How(NamedTuple):
     kernel: str
 
 
-def _runner(plan: Plan, lanes: Lanes) -> "_Runner":
-    """The compiled loop; it is shared between plans that differ in numbers only."""
+def _compiled(plan: Plan, lanes: Lanes, queue: _Queue, state: _State) -> Callable[..., _State]:
+    """The loop for arrays of these shapes, in a kernel where that can be built.
+
+    It is shared between plans that differ in numbers only.
+    """
     problem, walk, control = plan.problem, plan.walk, plan.control
     spelled = problem.dim <= _SPELLED_OUT  # else it would take minutes to compile
     unroll, kernel = (lanes.unroll, lanes.kernel) if spelled else (0, "")
     how = _How(problem, walk, control, plan.antithetic, _steps_a_round(plan), unroll, kernel)
-    return _Runner(how)
-
-
-class _Runner:
-    """Runs lanes for some rounds, in a kernel where that can be built."""
-
-    def __init__(self, how: _How):
-        self.how = how
-
-    def compile(self, queue: _Queue, state: _State) -> Callable[..., _State]:
-        """The compiled loop for arrays of these shapes."""
-        arrays, loop = _shared(self.how)
-        if self.how.kernel and not loop.refused:
-            try:
-                return functools.partial(loop.compiled(arrays, queue, state), arrays)
-            except _CannotExpress as error:
-                loop.refused = str(error)
-                warnings.warn(
-                    f"Paths run in plain loops, since no kernel can be made of them: {error}",
-                    stacklevel=2,
-                )
-        if self.how.kernel:
-            arrays, loop = _shared(self.how._replace(kernel="", unroll=0))
-        return functools.partial(loop.compiled(arrays, queue, state), arrays)
-
-    def __call__(self, queue: _Queue, state: _State, rounds: int) -> _State:
-        return self.compile(queue, state)(queue, state, jnp.asarray(rounds, jnp.int32))
+    arrays, loop = _shared(how)
+    if kernel and not loop.refused:
+        try:
+            return loop.compiled(arrays, queue, state)
+        except _CannotExpress as error:
+            loop.refused = str(error)
+            warnings.warn(
+                f"Paths run in plain loops, since no kernel can be made of them: {error}",
+                stacklevel=2,
+            )
+    if kernel:
+        arrays, loop = _shared(how._replace(kernel="", unroll=0))
+    return loop.compiled(arrays, queue, state)
 
 
 def _shared(how: _How) -> "tuple[Any, _Loop]":
@@ -280,14 +271,14 @@ class _Loop:
 
     def compiled(self, arrays: Any, queue: _Queue, state: _State) -> Callable[..., _State]:
         """Compiled before it runs, so that what fails is known before arrays are given away."""
-        leaves = jax.tree.leaves((queue, state))
+        leaves = jax.tree.leaves((arrays, queue, state))
         key = tuple((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
         with self._lock:
             if key not in self._compiled:
                 rounds = jax.ShapeDtypeStruct((), jnp.int32)
                 lowered = self._lowered(arrays, queue, state, rounds)
                 self._compiled[key] = self._built(lowered)
-            return self._compiled[key]
+            return functools.partial(self._compiled[key], arrays)
 
     def _lowered(self, *arguments: Any) -> Any:
         try:

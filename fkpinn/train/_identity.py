@@ -65,24 +65,29 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _static(module: Any) -> str:
-    """The class and its plain fields."""
-    fields = {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, (int, float, str, bool, tuple, type(None)))
-    }
+    """The class and its plain fields, tables of plain values among them."""
+    plain = lambda value: isinstance(value, (int, float, str, bool, tuple, type(None)))
+    fields = {}
+    for name, value in vars(module).items():
+        if plain(value):
+            fields[name] = value
+        elif isinstance(value, dict) and all(map(plain, value.values())):
+            fields[name] = sorted(value.items())
     return f"{type(module).__name__} {fields}"
 
 
 def _weighting(weighting: AbstractWeighting | None) -> list[Any]:
     if weighting is None:
         return ["as before"]
-    return [_static(weighting), repr(sorted(getattr(weighting, "given", {}).items())),
-            _numbers(weighting)]  # fmt: skip
+    return [_static(weighting), _numbers(weighting)]
 
 
 def _numbers(tree: Any) -> list[Any]:
-    """Of each array: type, shape, root mean square, and a sum in which every entry counts apart."""
+    """Of each array: type, shape, root mean square, and a sum in which every entry counts apart.
+
+    The sum is in units of the root mean square, so at most one, and one is added: relative
+    differences of it are those of the array.
+    """
     found = []
     for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array)):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -90,6 +95,6 @@ def _numbers(tree: Any) -> list[Any]:
         array = np.asarray(leaf)
         flat = array.astype(np.float64).ravel()
         size = float(np.sqrt(np.mean(flat**2))) if flat.size else 0.0
-        mixed = float(np.mean((2.0 + np.cos(np.arange(flat.size))) * np.abs(flat))) if size else 0.0
-        found.append([str(array.dtype), list(array.shape), size, mixed])
+        mixed = float(np.mean(np.cos(np.arange(flat.size)) * flat)) / size if size else 0.0
+        found.append([str(array.dtype), list(array.shape), size, 1.0 + mixed])
     return found

@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,3 +84,21 @@ def test_functions_of_problems_are_not_kept_for_ever():
     jax.clear_caches()
     gc.collect()
     assert gone() is None
+
+
+def test_data_of_other_shapes_compile_anew():
+    """Networks that differ in their widths only have the same structure."""
+    found = []
+    for n in (3, 5):
+        weights = jnp.linspace(0.5, 1.0, n)
+        found.append(payoffs(plan(Weighted(weights)), Lanes((8,), 64, 1)))
+    np.testing.assert_allclose(found[0] / 3, found[1] / 5, rtol=1e-12)
+
+
+class Weighted(eqx.Module):
+    """A source that holds an array."""
+
+    weights: jax.Array
+
+    def __call__(self, x):
+        return jnp.sum(self.weights) / 0.75 + 0.0 * x[0]

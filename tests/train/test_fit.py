@@ -27,7 +27,7 @@ from fkpinn.train import (
     fit_many,
     working_in,
 )
-from fkpinn.train._identity import identity
+from fkpinn.train._identity import difference, identity
 
 PROBLEM = catalogue("exit-ball-3d").problem
 
@@ -298,3 +298,16 @@ def test_compiling_takes_part_of_the_time():
     run = fit(*start(), phases()[:1], key=jr.key(3))
     assert 0 <= run.compile_seconds <= time.perf_counter() - began
     assert 0 <= run.history[-1]["seconds"] <= time.perf_counter() - began
+
+
+def test_a_training_is_told_from_one_with_other_signs_or_weights():
+    network, loss = start()
+    given = lambda **weights: [Phase("Adam", Adam(5), 5, Fixed(weights))]
+    who = identity(network, loss, given(residual=1.0), jr.key(3))
+    again = json.loads(json.dumps(who))
+    assert difference(again, identity(*start(), given(residual=1.0), jr.key(3))) is None
+    turned = jax.tree.map(lambda leaf: -leaf if eqx.is_inexact_array(leaf) else leaf, network)
+    assert difference(again, identity(turned, loss, given(residual=1.0), jr.key(3))) == "network"
+    assert difference(again, identity(network, loss, given(residual=2.0), jr.key(3))) == "weighting"
+    assert difference(again, identity(network, loss, given(residual=1.0), jr.key(4))) == "key"
+    assert difference(None, who) == "problem"
