@@ -16,7 +16,7 @@ os.environ.setdefault(
         if importlib.metadata.version("jaxlib").startswith("0.10.")
         else ""
     )
-    + "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=1"
+    + "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0"
     + (" --xla_cpu_multi_thread_eigen=false" if "PYTEST_XDIST_WORKER" in os.environ else ""),
 )
 os.environ.setdefault("JAX_PLATFORMS", "cpu")

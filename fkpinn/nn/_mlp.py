@@ -1,5 +1,6 @@
 """The plain network."""
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -61,13 +62,8 @@ class MLP(AbstractField):
         n_inputs = len(self.center)
         self.features = _features(frequencies, n_features, n_inputs, fold(key, "features"))
         sizes = (n_inputs + 2 * len(self.features), *widths, 1)
-        dtype = jnp.dtype(dtype or jnp.result_type(float))
-        self.weights, self.biases = [], []
-        for layer, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
-            spread = math.sqrt(2.0 / (fan_in + fan_out))  # Glorot
-            own = fold(key, "layer", layer)
-            self.weights.append(spread * jr.normal(own, (fan_out, fan_in), dtype))
-            self.biases.append(jnp.zeros(fan_out, dtype))
+        dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
+        self.weights, self.biases = _drawn(sizes, dtype, key)
 
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """Value at one point."""
@@ -105,6 +101,19 @@ class MLP(AbstractField):
         last = self.output_scale * self.weights[-1][0]
         value = jnp.dot(last, at.value) + self.output_scale * self.biases[-1][0]
         return Taylor(value, at.slopes @ last, jnp.dot(last, at.bend))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _drawn(sizes: tuple[int, ...], dtype: str, key: PRNGKeyArray) -> tuple[list, list]:
+    """Weights as Glorot has them, and biases of zero."""
+    weights, biases = [], []
+    for layer, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
+        spread = math.sqrt(2.0 / (fan_in + fan_out))
+        own = fold(key, "layer", layer)
+        drawn = jr.normal(own, (fan_out, fan_in), dtype)
+        weights.append(spread * jax.lax.optimization_barrier(drawn))  # rounded as apart
+        biases.append(jnp.zeros(fan_out, dtype))
+    return weights, biases
 
 
 class _Rows(NamedTuple):

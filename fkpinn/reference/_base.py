@@ -4,9 +4,11 @@ import abc
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from .._compute import precision
 from ..domain import AbstractDomain
@@ -105,10 +107,15 @@ def evaluate(function: Callable[..., Any], points: np.ndarray) -> Any:
 
 
 class Batched:
-    """A one-point function, compiled for batches and evaluated in double precision."""
+    """A one-point function, compiled for batches and evaluated in double precision.
+
+    Methods of shapes and other modules are compared by what these hold, so that equal ones share
+    compiled code; other functions are compiled on their own.
+    """
 
     def __init__(self, function: Callable[..., Any]):
-        self._compiled = jax.jit(jax.vmap(function))
+        shared = isinstance(function, eqx.Module)
+        self._compiled = eqx.Partial(_at_rows, function) if shared else jax.jit(jax.vmap(function))
 
     def __call__(self, points: np.ndarray) -> Any:
         """Values at every row, as numpy arrays."""
@@ -126,3 +133,8 @@ class Batched:
         filled[:] = points[:1] if n else 0.0  # filled up with a point that is surely valid
         filled[:n] = points
         return jax.tree.map(lambda a: np.asarray(a)[:n], self._compiled(jnp.asarray(filled)))
+
+
+@eqx.filter_jit
+def _at_rows(function: Callable[..., Any], points: Float[Array, "n z"]) -> Any:
+    return jax.vmap(lambda row: function(row))(points)

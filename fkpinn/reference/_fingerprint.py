@@ -1,7 +1,10 @@
 """Numbers that tell one problem from another: its data at fixed points."""
 
+import equinox as eqx
 import numpy as np
+from jaxtyping import Array
 
+from .._types import SpaceTimePoint
 from ..problem import Problem
 from ._base import evaluate, scattered
 
@@ -10,17 +13,6 @@ _N_POINTS = 16
 
 def fingerprint(problem: Problem) -> np.ndarray:
     """Shape, coefficients and boundary data at fixed points of the bounding box."""
-
-    def data(z):
-        x = problem.space(z)
-        numbers = [problem.domain.signed_distance(x), problem.drift(z), problem.covariance(z)]
-        numbers += [problem.reaction(z), problem.source(z)]
-        if problem.terminal is not None:
-            numbers.append(problem.terminal(x))
-        for condition in problem.conditions():
-            numbers += [datum(z) for datum in condition.data().values()]
-        return numbers
-
     lower, upper = problem.domain.bounding_box()
     u = scattered(_N_POINTS, problem.n_coords)
     layout = problem.layout
@@ -28,8 +20,19 @@ def fingerprint(problem: Problem) -> np.ndarray:
     z = layout.points(times, lower + (upper - lower) * layout.space(u))
     kinds = [float(sum(type(c).__name__.encode())) for c in problem.conditions()]
     kinds += [-1.0] if layout.forward else []
-    numbers = [lower, upper, np.array(kinds), *evaluate(data, z)]
+    numbers = [lower, upper, np.array(kinds), *evaluate(eqx.Partial(_data, problem), z)]
     return np.concatenate([np.ravel(n) for n in numbers])
+
+
+def _data(problem: Problem, z: SpaceTimePoint) -> list[Array]:
+    x = problem.space(z)
+    numbers = [problem.domain.signed_distance(x), problem.drift(z), problem.covariance(z)]
+    numbers += [problem.reaction(z), problem.source(z)]
+    if problem.terminal is not None:
+        numbers.append(problem.terminal(x))
+    for condition in problem.conditions():
+        numbers += [datum(z) for datum in condition.data().values()]
+    return numbers
 
 
 def same_problem(problem: Problem, stored: np.ndarray) -> bool:

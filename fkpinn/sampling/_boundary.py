@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..domain import AbstractDomain
 from ..problem import Layout, Problem, Region
-from ._fill import fill_random, fill_sobol
+from ._fill import fill_random, fill_sobol, room_for
 
 
 class BoundaryPoints(NamedTuple):
@@ -38,7 +39,9 @@ def sample_boundary(
         key: random key.
     """
     region, index = _surface(where, n, part)
-    return _random(region, index, n, str(jnp.dtype(dtype or jnp.result_type(float))), key)
+    dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
+    found = _random(region, index, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)
+    return jax.tree.map(lambda rows: rows[:n], found)
 
 
 def sobol_boundary(
@@ -95,7 +98,7 @@ def _draw(
 # compiled once for a domain, whatever the problem
 @eqx.filter_jit
 def _random(
-    region: Region, part: int | None, n: int, dtype: str, key: PRNGKeyArray
+    region: Region, part: int | None, room: int, n: Int[Array, ""], dtype: str, key: PRNGKeyArray
 ) -> BoundaryPoints:
     draw = lambda u: _draw((region, part), u)
-    return fill_random(draw, _n_coords(region), n, key, jnp.dtype(dtype))
+    return fill_random(draw, _n_coords(region), room, n, key, jnp.dtype(dtype))

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._streams import fold
 
@@ -17,19 +18,30 @@ _MAX_ROUNDS = 1000
 Draw = Callable[[Float[Array, " q"]], tuple[Any, Bool[Array, ""]]]
 
 
-def fill_random(draw: Draw, n_coords: int, n: int, key: PRNGKeyArray, dtype) -> Any:
+def room_for(n: int, key: PRNGKeyArray) -> int:
+    """Rows to compile `fill_random` for: few numbers, or just so many where it is compiled in."""
+    return n if isinstance(key, Tracer) else max(64, 1 << (n - 1).bit_length())
+
+
+def fill_random(
+    draw: Draw, n_coords: int, room: int, n: Int[Array, ""] | int, key: PRNGKeyArray, dtype
+) -> Any:
     """The first `n` kept draws at random points of the unit cube; works under jit.
 
     Args:
         draw: maps coordinates in the unit cube to a pytree of arrays and whether to keep it.
         n_coords: number of coordinates.
-        n: how many to return.
+        room: rows to return.
+        n: how many of them are wanted, the others are zero; what is drawn does not depend on
+            `room`.
         key: random key.
         dtype: precision of the coordinates.
     """
-    batch = max(n, 64)
+    batch = max(room, 64)
+    n = jnp.asarray(n, jnp.int32)
+    tried = jnp.arange(batch, dtype=jnp.int32) < jnp.maximum(n, 64)
     shapes = jax.eval_shape(lambda u: draw(u)[0], jax.ShapeDtypeStruct((n_coords,), dtype))
-    empty = jax.tree.map(lambda s: jnp.zeros((n, *s.shape), s.dtype), shapes)
+    empty = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), shapes)
 
     def more(state):
         _, count, rounds = state
@@ -39,17 +51,20 @@ def fill_random(draw: Draw, n_coords: int, n: int, key: PRNGKeyArray, dtype) -> 
         kept, count, rounds = state
         u = jr.uniform(fold(key, "round", rounds), (batch, n_coords), dtype)
         drawn, keep = jax.vmap(draw)(u)
-        # rejected draws get a slot past the end and are dropped
-        slot = jnp.where(keep, count + jnp.cumsum(keep) - 1, n)
+        keep = keep & tried
+        # rejected draws get a slot past the end and are dropped, and so do those beyond `n`
+        slot = jnp.where(keep, count + jnp.cumsum(keep, dtype=jnp.int32) - 1, n)
+        slot = jnp.where(slot < n, slot, room)
         kept = jax.tree.map(lambda old, new: old.at[slot].set(new, mode="drop"), kept, drawn)
-        return kept, jnp.minimum(count + jnp.sum(keep), n), rounds + 1
+        count = jnp.minimum(count + jnp.sum(keep, dtype=jnp.int32), n)
+        return kept, count, rounds + 1
 
-    kept, count, _ = jax.lax.while_loop(more, one_round, (empty, jnp.array(0), jnp.array(0)))
+    kept, count, _ = jax.lax.while_loop(more, one_round, (empty, jnp.int32(0), jnp.array(0)))
     return eqx.error_if(
         kept,
         count < n,
-        f"Fewer than {n} points were found in {_MAX_ROUNDS} rounds: the domain, or the boundary "
-        "part asked for, is empty or far too thin for its bounding box.",
+        f"Fewer points than asked for were found in {_MAX_ROUNDS} rounds: the domain, or the "
+        "boundary part asked for, is empty or far too thin for its bounding box.",
     )
 
 

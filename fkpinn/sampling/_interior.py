@@ -3,11 +3,11 @@
 import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..domain import AbstractDomain
 from ..problem import AbstractMeasure, Layout, Problem, Region, Uniform
-from ._fill import fill_random, fill_sobol
+from ._fill import fill_random, fill_sobol, room_for
 
 
 def sample_interior(
@@ -28,7 +28,8 @@ def sample_interior(
         key: random key.
     """
     region, law = _law(where, n, measure)
-    return _random(region, law, n, str(jnp.dtype(dtype or jnp.result_type(float))), key)
+    dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
+    return _random(region, law, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)[:n]
 
 
 def sobol_interior(
@@ -82,7 +83,12 @@ def _draw(law: tuple[Region, AbstractMeasure], u: Float[Array, " q"]):
 # compiled once for a domain and a law, whatever the problem
 @eqx.filter_jit
 def _random(
-    region: Region, measure: AbstractMeasure, n: int, dtype: str, key: PRNGKeyArray
-) -> Float[Array, "n z"]:
+    region: Region,
+    measure: AbstractMeasure,
+    room: int,
+    n: Int[Array, ""],
+    dtype: str,
+    key: PRNGKeyArray,
+) -> Float[Array, "room z"]:
     draw = lambda u: measure.draw(region, u)
-    return fill_random(draw, measure.n_coords(region), n, key, jnp.dtype(dtype))
+    return fill_random(draw, measure.n_coords(region), room, n, key, jnp.dtype(dtype))

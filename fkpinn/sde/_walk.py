@@ -260,7 +260,11 @@ class _Loop:
         self._lock = threading.Lock()
         # our threads run whole batches; a loop cut up among the compiler's would be rounded
         # otherwise
-        options = {"xla_cpu_prefer_vector_width": 512, "xla_cpu_multi_thread_eigen": False}
+        options = {
+            "xla_cpu_prefer_vector_width": 512,
+            "xla_cpu_multi_thread_eigen": False,
+            "xla_backend_optimization_level": 3,  # paths are worth it, whatever a process chose
+        }
 
         def run(arrays, queue, state, rounds):
             return _advance(eqx.combine(arrays, rest), queue, state, rounds)

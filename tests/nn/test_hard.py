@@ -17,7 +17,9 @@ from fkpinn.nn import MLP, HardDirichlet
 from fkpinn.problem import Dirichlet, Layout, catalogue
 
 NAMES = (*helpers.EXACT_NAMES, "schrodinger", "met", "committor")
-WITH_DIRICHLET = [name for name in NAMES if name != "robin"]
+WITH_DIRICHLET = [
+    name for name in helpers.names("schrodinger", "met", "committor") if "robin" not in name.values
+]
 
 
 class Case(NamedTuple):
