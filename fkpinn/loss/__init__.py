@@ -3,6 +3,7 @@
 from ._build import make_loss as make_loss
 from ._sampler import AbstractSampler as AbstractSampler
 from ._sampler import Adaptive as Adaptive
+from ._sampler import PathPoints as PathPoints
 from ._sampler import Spread as Spread
 from ._terms import AbstractTerm as AbstractTerm
 from ._terms import BoundaryTerm as BoundaryTerm

@@ -93,6 +93,44 @@ class Spread(AbstractSampler):
         return jnp.concatenate(parts)
 
 
+class PathPoints(AbstractSampler):
+    """Places that paths have visited, mixed with points spread as `Spread` has them.
+
+    Under the occupation measure the mean square of the residual bounds the error, see
+    [where residuals matter](../theory/occupation.md); under another law it need not.
+
+    Args:
+        pool: places, each as likely as the others.
+        share: of the points that come from the pool.
+    """
+
+    pool: Points
+    share: float = eqx.field(static=True, default=0.5)
+
+    def __check_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"`share` must lie between 0 and 1; got {self.share}.")
+
+    def draw(
+        self,
+        problem: Problem,
+        u: ScalarField,
+        at: Callable[[Any, Any], Scalar],
+        n: int,
+        dtype: Any,
+        *,
+        key: PRNGKeyArray,
+    ) -> Points:
+        """Independent of the network."""
+        wanted = round(self.share * n)
+        rows = jr.randint(fold(key, "visited"), (wanted,), 0, len(self.pool))
+        visited = self.pool[rows].astype(dtype)
+        if wanted == n:
+            return visited
+        rest = Spread().draw(problem, u, at, n - wanted, dtype, key=fold(key, "spread"))
+        return jnp.concatenate([visited, rest])
+
+
 class Adaptive(AbstractSampler):
     r"""Residual-based draws: a point is taken with probability $\propto |R|^k/\overline{|R|^k}+c$.
 

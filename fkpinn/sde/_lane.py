@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int32, UInt32
 
 from .._types import Point, Scalar, SpaceTimePoint, Vector
@@ -14,6 +15,33 @@ from ..problem import Layout, Problem
 
 Control: TypeAlias = Callable[..., Any] | None  # of one point; its gradient makes a martingale
 FORGET = 1e-7  # a path with a smaller discount adds nothing any more
+
+
+class Visit(NamedTuple):
+    """One place of a path, drawn from its occupation measure while it goes on.
+
+    A reservoir of one (Efraimidis and Spirakis, Inf. Process. Lett. 97, 2006): a place of weight
+    `w` replaces the one that is kept with probability `w / total`. Instead of a random number at
+    every step there is one at every replacement, which tells the `total` at which the next is due.
+    """
+
+    x: Point
+    step: UInt32[Array, ""]
+    total: Scalar  # time so far, discounted
+    due: Scalar
+    word: UInt32[Array, ""]  # state of a generator of Marsaglia's (xorshift), not zero
+
+    def after(self, x: Point, step: UInt32[Array, ""], weight: Scalar) -> "Visit":
+        """One more place."""
+        total = self.total + weight
+        word = self.word ^ (self.word << np.uint32(13))
+        word = word ^ (word >> np.uint32(17))
+        word = word ^ (word << np.uint32(5))
+        uniform = ((word >> np.uint32(8)).astype(total.dtype) + 0.5) * 2.0**-24
+        moved = Visit(x, step, total, total / uniform, word)
+        taken = total > self.due
+        kept = jax.tree.map(lambda new, old: jnp.where(taken, new, old), moved, self)
+        return kept._replace(total=total)
 
 
 class Lane(NamedTuple):
@@ -31,6 +59,13 @@ class Lane(NamedTuple):
     partial: Scalar  # of the payoff, since it was last added: keeps digits in single precision
     running: Int32[Array, ""]  # 1 or 0
     late: Int32[Array, ""] | None  # 1 if cut
+    visit: Visit | None = None
+
+    def saw(self, x: Point, weight: Scalar) -> "Lane":
+        """The path after a place that counts so much."""
+        if self.visit is None:
+            return self
+        return self._replace(visit=self.visit.after(x, self.step, weight))
 
     def at(self, layout: Layout, x: Point) -> SpaceTimePoint:
         """The point of the problem at `x` now, without the rounding of many small additions."""
@@ -85,6 +120,10 @@ class AbstractWalk(eqx.Module):
     @abc.abstractmethod
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
         """Payoff of a path that has ended."""
+
+    def left(self, problem: Problem, lane: Lane) -> Point:
+        """Where a path that has ended left the domain."""
+        return problem.domain.project(lane.x)
 
     def discounts(self, problem: Problem) -> bool:
         """Whether paths carry a discount."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, UInt32
 
-from .._types import Scalar, SpaceTimePoint, Vector
+from .._types import Point, Scalar, SpaceTimePoint, Vector
 from ..problem import Problem
 from ._exit import AbstractExit, spread_across
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
@@ -99,6 +99,11 @@ class Scheme(AbstractWalk):
         more = lane.partial + self.read_every * _income(problem, self, reading.paying)
         return lane._replace(partial=jnp.where(reading.found > 0, more, lane.partial))
 
+    def left(self, problem: Problem, lane: Lane) -> Point:
+        """Where the exit rule says."""
+        x = self.exit.settle(problem, lane.x)
+        return x if lane.late is None else jnp.where(lane.late > 0, lane.x, x)
+
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
         """The rest of the integrals, and the boundary data."""
         x = self.exit.settle(problem, lane.x)
@@ -171,7 +176,10 @@ def _step(
     if scheme.read_every == 1:
         partial = partial + _income(problem, scheme, paying)
     step = lane.step + np.uint32(1)
-    moved = lane._replace(step=step, x=x, log_discount=log_discount, partial=partial)
+    moved = lane
+    if lane.visit is not None:
+        moved = lane.saw(lane.x, dt * _discount(problem, scheme, lane.log_discount, z, dt))
+    moved = moved._replace(step=step, x=x, log_discount=log_discount, partial=partial)
     running = ~ended
     if lane.n_steps is not None:
         late = running & (step >= lane.n_steps)

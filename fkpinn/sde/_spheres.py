@@ -184,15 +184,15 @@ def _jump(problem: Problem, lane: Lane, distance: Scalar, direction: Vector, uni
         radius = jnp.minimum(radius, sigma * math.sqrt(d / c))
     time = radius**2 / (d * sigma**2)
     partial, log_discount = lane.partial, lane.log_discount
-    if not problem.source.is_zero:
+    if lane.visit is not None or not problem.source.is_zero:
         inner, outer = source_radii(uniform[0], uniform[1], d)
         # Opposite to the jump: means add up whatever the dependence, and where the source is
         # high on the same side as the solution, the two errors partly cancel.
-        gain = time * problem.source(x - radius * inner * direction)
+        inside, spent = x - radius * inner * direction, time
         if log_discount is not None:
-            weight = source_weight(c * time, inner, outer, d)
-            gain = jnp.exp(log_discount) * weight * gain
-        partial = partial + gain
+            spent = jnp.exp(log_discount) * source_weight(c * time, inner, outer, d) * time
+        partial = partial + spent * problem.source(inside)
+        lane = lane.saw(inside, spent)
     if log_discount is not None:
         log_discount = log_discount - jnp.log(screening(c * time, d))
     return lane._replace(x=x + radius * direction, partial=partial, log_discount=log_discount)
@@ -212,9 +212,10 @@ def _end(problem: Problem, lane: Lane, uniform: Scalar, shell: float) -> Lane:
     width = _LAYER * shell
     time = depth * (width - depth) / sigma**2
     partial, log_discount = lane.partial, lane.log_discount
-    if not problem.source.is_zero:
-        gain = time * problem.source(lane.x)
-        partial = partial + (gain if log_discount is None else jnp.exp(log_discount) * gain)
+    if lane.visit is not None or not problem.source.is_zero:
+        spent = time if log_discount is None else jnp.exp(log_discount) * time
+        partial = partial + spent * problem.source(lane.x)
+        lane = lane.saw(lane.x, spent)
     if log_discount is not None:
         log_discount = log_discount - jnp.log1p(c * time)
     back = uniform * width < depth

@@ -16,13 +16,14 @@ from jaxtyping import Array, Float, Int, UInt32
 from .._compute import Lanes, current, in_context
 from ..problem import Problem
 from ._apart import apart
-from ._lane import AbstractWalk, Lane, Numbers
+from ._lane import AbstractWalk, Lane, Numbers, Visit
 from ._path import Scheme
-from ._random import PathStream, ahead, normals, seed_words, uniforms, whole_blocks
+from ._random import PathStream, ahead, normals, seed_words, uniforms, whole_blocks, words
 
 _NORMALS = 128  # a lane draws at a time, at most
 _POINTS = 1 << 12  # least room for points; no more than a few MB
 _SPELLED_OUT = 16  # dimensions; of more, coordinates stay together
+_VISITS = 2  # use of random words, after normals and uniforms
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
 
@@ -30,7 +31,8 @@ class Plan(NamedTuple):
     """Which paths to run: `n_paths` from each point, cut after `n_steps`.
 
     With `antithetic`, path `2 j + 1` takes the normals of path `2 j` with the other sign.
-    `control` is a function of one point whose gradient makes a martingale to be subtracted.
+    `control` is a function of one point whose gradient makes a martingale to be subtracted. Of a
+    batch, `visits` paths or fewer, spread evenly, hand back a place they visited.
     """
 
     problem: Problem
@@ -42,6 +44,21 @@ class Plan(NamedTuple):
     seed: int
     antithetic: bool = False
     control: Callable[..., Any] | None = None
+    visits: int = 0
+
+
+class Visits(NamedTuple):
+    """Of some paths: a place drawn from the occupation measure, and where the path left.
+
+    `time` is the discounted time a path took, so `time * f(point)` has the mean of the integral of
+    `f` along the path; `discount` is that at its end, and `start` the row of its first point.
+    """
+
+    start: np.ndarray
+    point: np.ndarray
+    time: np.ndarray
+    exit: np.ndarray
+    discount: np.ndarray
 
 
 class Ended(NamedTuple):
@@ -51,6 +68,7 @@ class Ended(NamedTuple):
     payoff: np.ndarray
     late: np.ndarray
     steps: np.ndarray
+    visits: Visits | None = None
 
 
 def run_batches(
@@ -130,7 +148,21 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
         share = lanes.refills if cursor < count else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
     late, steps = np.asarray(state.late)[:count] > 0, np.asarray(state.taken)[:count]
-    return Ended(first, np.asarray(state.payoff)[:count], late, steps)
+    visits = _visits(plan, first, count, state)
+    return Ended(first, np.asarray(state.payoff)[:count], late, steps, visits)
+
+
+def _visits(plan: Plan, first: int, count: int, state: "_State") -> Visits | None:
+    if state.kept is None:
+        return None
+    number = np.arange(0, count, _stride(plan, count))
+    kept = _Kept(*(np.asarray(leaf)[: len(number)] for leaf in state.kept))
+    return Visits((first + number) // plan.n_paths, kept.point, kept.time, kept.exit, kept.discount)
+
+
+def _stride(plan: Plan, count: int) -> int:
+    """One path in so many hands back a place."""
+    return -(-count // plan.visits) if plan.visits else 1
 
 
 class _Queue(NamedTuple):
@@ -142,6 +174,7 @@ class _Queue(NamedTuple):
     dt: Array
     n_steps: Any
     seed: tuple
+    stride: Any
 
 
 def _queue(plan: Plan, first: int, count: int) -> _Queue:
@@ -157,7 +190,17 @@ def _queue(plan: Plan, first: int, count: int) -> _Queue:
         dt=jnp.asarray(plan.dt, plan.points.dtype),
         n_steps=None if plan.n_steps is None else np.uint32(plan.n_steps),
         seed=tuple(map(jnp.asarray, seed_words(plan.seed))),
+        stride=np.uint32(_stride(plan, count)),
     )
+
+
+class _Kept(NamedTuple):
+    """Of some paths, by their number over the stride."""
+
+    point: Float[Array, "k z"]
+    time: Float[Array, " k"]
+    exit: Float[Array, "k z"]
+    discount: Float[Array, " k"]
 
 
 class _State(NamedTuple):
@@ -168,10 +211,16 @@ class _State(NamedTuple):
     payoff: Float[Array, " k"]
     late: Array
     taken: Array  # steps of each path
+    kept: _Kept | None
 
 
 def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
-    start = functools.partial(_start, plan.problem, plan.walk, queue)
+    start = functools.partial(_start, plan.problem, plan.walk, queue, visits=plan.visits > 0)
+    kept = None
+    if plan.visits:
+        wide, one = jnp.zeros((plan.visits, plan.problem.n_coords)), jnp.zeros(plan.visits)
+        kept = _Kept(*(leaf.astype(plan.points.dtype) for leaf in (wide, one, wide, one)))
+        kept = jax.tree.map(jnp.copy, kept)  # each is given away on its own
     shapes = jax.eval_shape(jax.vmap(start), jnp.zeros(width, jnp.uint32))
     return _State(
         lanes=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes),
@@ -181,6 +230,7 @@ def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
         payoff=jnp.zeros(room, plan.points.dtype),
         late=jnp.zeros(room, jnp.int32),
         taken=jnp.zeros(room, jnp.uint32),
+        kept=kept,
     )
 
 
@@ -314,13 +364,13 @@ def _is_lowering_error(error: Exception) -> bool:
 def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) -> _State:
     """Start new paths in idle lanes, run all for some rounds, and harvest those that end."""
     state = _refill(how, queue, state)
-    lanes = state.lanes._replace(x=tuple(state.lanes.x.T))  # apart, for the compiler's sake
+    lanes = _split(state.lanes)  # for the compiler's sake
     if how.kernel:
         lanes = _launch(how, queue.seed, lanes, rounds)
     else:
         one = lambda _, lanes: _round(how, queue.seed, lanes)
         lanes = jax.lax.fori_loop(0, rounds, one, lanes)
-    state = state._replace(lanes=lanes._replace(x=jnp.stack(lanes.x, axis=1)))
+    state = state._replace(lanes=_joined(lanes))
     return _harvest(how, queue, state)
 
 
@@ -371,7 +421,10 @@ def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     draw_uniforms = lambda unit: uniforms(of, unit, need.uniforms, dtype)
     scalar = jax.ShapeDtypeStruct((), dtype)
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), lanes)
-    single = single._replace(x=jax.ShapeDtypeStruct((len(lanes.x),), dtype))
+    point: Any = jax.ShapeDtypeStruct((len(lanes.x),), dtype)
+    single = single._replace(x=point)
+    if lanes.visit is not None:
+        single = single._replace(visit=single.visit._replace(x=point))
     several = lambda count: tuple([scalar] * count * together)
     some: Any = Numbers(several(need.normals), several(need.uniforms))  # pyright: ignore
     advance = functools.partial(how.walk.advance, how.problem, how.control)
@@ -410,10 +463,23 @@ def _mapped(advance: Callable[..., Lane]) -> Callable[..., Lane]:
     """Steps of many paths where coordinates are too many to be named one by one."""
 
     def run(lanes: Lane, numbers: Numbers) -> Lane:
-        moved = jax.vmap(advance)(lanes._replace(x=jnp.stack(lanes.x, axis=1)), numbers)
-        return moved._replace(x=tuple(moved.x.T))
+        return _split(jax.vmap(advance)(_joined(lanes), numbers))
 
     return run
+
+
+def _split(lanes: Lane) -> Lane:
+    """The same with an array for each coordinate."""
+    visit = lanes.visit
+    visit = None if visit is None else visit._replace(x=tuple(visit.x.T))  # pyright: ignore
+    return lanes._replace(x=tuple(lanes.x.T), visit=visit)  # pyright: ignore
+
+
+def _joined(lanes: Lane) -> Lane:
+    """The same with points as rows."""
+    visit = lanes.visit
+    visit = None if visit is None else visit._replace(x=jnp.stack(visit.x, axis=1))
+    return lanes._replace(x=jnp.stack(lanes.x, axis=1), visit=visit)
 
 
 def _reading_one_step(how: _How, single: Lane, pick: Callable[..., Numbers], together: int):
@@ -461,7 +527,8 @@ def _refill(how: _How, queue: _Queue, state: _State) -> _State:
     idle = state.lanes.running == 0
     number = state.cursor + jnp.cumsum(idle, dtype=jnp.uint32) - np.uint32(1)
     fresh = idle & (number < queue.total)
-    start = functools.partial(_start, how.problem, how.walk, queue)
+    visits = state.kept is not None
+    start = functools.partial(_start, how.problem, how.walk, queue, visits=visits)
     new = jax.vmap(start)(jnp.minimum(number, queue.total - np.uint32(1)))
     new = _one_by_one(functools.partial(how.walk.begin, how.problem), new)
     like = lambda leaf: fresh.reshape(fresh.shape + (1,) * (leaf.ndim - 1))
@@ -489,10 +556,37 @@ def _harvest(how: _How, queue: _Queue, state: _State) -> _State:
         taken=write(state.taken, lanes.step),
         slot=jnp.where(over, queue.total, state.slot),
         left=jnp.sum(lanes.running, dtype=jnp.int32),
+        kept=_keep(how, queue, state),
     )
 
 
-def _start(problem: Problem, walk: AbstractWalk, queue: _Queue, number: Array) -> Lane:
+def _keep(how: _How, queue: _Queue, state: _State) -> _Kept | None:
+    """What some of the paths that have ended hand back."""
+    if state.kept is None:
+        return None
+    lanes, stride = state.lanes, queue.stride
+    chosen = (lanes.running == 0) & (state.slot < queue.total) & (state.slot % stride == 0)
+    nowhere = np.uint32(len(state.kept.time)) + jnp.arange(len(chosen), dtype=jnp.uint32)
+    slot = jnp.where(chosen, state.slot // stride, nowhere)
+
+    def found(lane: Lane) -> _Kept:
+        layout, visit = how.problem.layout, lane.visit
+        assert visit is not None
+        zero = jnp.zeros_like(lane.dt) if lane.log_discount is None else lane.log_discount
+        return _Kept(
+            lane._replace(step=visit.step).at(layout, visit.x),
+            visit.total,
+            lane.at(layout, how.walk.left(how.problem, lane)),
+            jnp.exp(zero),
+        )
+
+    write = lambda kept, new: kept.at[slot].set(new, mode="drop", unique_indices=True)
+    return jax.tree.map(write, state.kept, jax.vmap(found)(lanes))
+
+
+def _start(
+    problem: Problem, walk: AbstractWalk, queue: _Queue, number: Array, *, visits: bool = False
+) -> Lane:
     """The path of that number, about to take its first step."""
     total = queue.offset + number
     row = queue.base + total // queue.n_paths
@@ -517,11 +611,14 @@ def _start(problem: Problem, walk: AbstractWalk, queue: _Queue, number: Array) -
         running=jnp.ones((), jnp.int32),
         late=None if n_steps is None else jnp.zeros((), jnp.int32),
     )
-    return lane
+    if not visits:
+        return lane
+    word = words(PathStream(queue.seed, lane.point, lane.path), lane.step, _VISITS)[0]
+    return lane._replace(visit=Visit(lane.x, lane.step, zero, zero, word | np.uint32(1)))
 
 
 def _one_by_one(function: Callable[[Lane], Any], lanes: Lane) -> Any:
     """A function of a path for all lanes, rounded alike however many they are."""
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), lanes)
-    found = apart(function, single)(lanes._replace(x=tuple(lanes.x.T)))
-    return found._replace(x=jnp.stack(found.x, axis=1)) if isinstance(found, Lane) else found
+    found = apart(function, single)(_split(lanes))
+    return _joined(found) if isinstance(found, Lane) else found
