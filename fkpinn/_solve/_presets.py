@@ -1,6 +1,8 @@
 """How much work, by name."""
 
 from .._compute import current
+from ..domain import Ball, Box
+from ..problem import Coefficient, Problem
 from ._settings import Settings, close_matches
 
 PRESETS = {
@@ -55,6 +57,67 @@ _ON_CPU = {
         }
     )
 }
+
+
+# in many dimensions labels tell most, and are never left; the residual counts where paths go
+_MANY_DIMENSIONS = {
+    "points.visited": 0.5,
+    "labels.p_data": 0.33,
+    "labels.rate": 1.0,
+    "labels.likely_steps": 40,
+    "labels.bias": False,
+    "training.steps": 60,
+    "training.polish_steps": 0,
+    "training.polish_times": 1,
+}
+_HIGH = {
+    "quick": {"points.n_collocation": 2000, "labels.n_paths": 64, "certificate.rounds": 2},
+    "best": {
+        "network.widths": (64, 64, 64),
+        "points.n_collocation": 6000,
+        "labels.n_paths": 64,
+        "certificate.rounds": 6,
+    },
+}
+_HIGH_ON_CPU = {
+    "best": {
+        "network.widths": (32, 32, 32),
+        "points.n_collocation": 2000,
+        "certificate.rounds": 3,
+        "certificate.seconds": 30.0,
+    }
+}
+_LOW = 3  # dimensions up to which points of all the domain are as good
+
+
+def settings_for(preset: str, problem: Problem) -> Settings:
+    """The settings of a preset for a problem on this machine, or an error."""
+    found = check_preset(preset)
+    if problem.dim <= _LOW or preset not in _HIGH:
+        return found
+    found = found.changed(_MANY_DIMENSIONS | _HIGH[preset])
+    if current().on_cpu:
+        found = found.changed(_HIGH_ON_CPU.get(preset, {}))
+    if not _fits_hard(problem):
+        return found
+    found = found.changed({"network.hard": True})
+    # with all data built in there is nothing left to ask on the boundary
+    return found.changed({"points.n_boundary": 8}) if all(problem.absorbing()) else found
+
+
+def _fits_hard(problem: Problem) -> bool:
+    """Whether Dirichlet data are better built in: numbers, on a shape with a smooth factor.
+
+    Data that are functions are known on the boundary only; what they are inside is an accident
+    of how they were written.
+    """
+    ends = [condition for condition in problem.conditions() if condition.absorbs]
+    constant = all(
+        isinstance(datum, Coefficient) and datum.function is None
+        for condition in ends
+        for datum in condition.data().values()
+    )
+    return bool(ends) and constant and isinstance(problem.domain, (Ball, Box))
 
 
 def check_preset(preset: str) -> Settings:

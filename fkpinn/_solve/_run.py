@@ -31,7 +31,7 @@ from ._folder import about_problem, changed_settings, report_run, save_correctio
 from ._job import Job, Parts
 from ._methods import for_method
 from ._pipeline import Outcome, check_labels, run_stages
-from ._presets import check_preset
+from ._presets import settings_for
 from ._settings import Settings, read_config, write_config
 from ._solution import Solution, batched, load, slice_through
 
@@ -87,7 +87,7 @@ def solve(
         `Solution`: call it with points.
     """
     parts = Parts(network, optimizer, scheme, weighting, sampler)
-    settings = _for_target(settings or check_preset(preset), target, certify)
+    settings = _for_target(settings or settings_for(preset, problem), target, certify)
     progress = progress or SilentProgress()
     with using(compute):
         if out is not None:
@@ -130,8 +130,8 @@ def run(
     Returns:
         The result, as written to `result.json`.
     """
-    settings = _for_target(settings or check_preset(preset), target, False)
     wanted = catalogue(problem).problem if isinstance(problem, str) else problem
+    settings = _for_target(settings or settings_for(preset, wanted), target, False)
     job = Job.of(wanted, settings, method, seed=seed, progress=progress or SilentProgress())
     return _in_folder(job, problem, preset, Path(out), source, None)[1]
 
@@ -234,6 +234,7 @@ def _written(
 ) -> tuple[Solution, dict[str, Any]]:
     """Solution, figures, result and report of a run that has ended."""
     out, problem, trained = job.folder, job.problem, found.trained
+    plain = settings_for(config["preset"], problem)
     assert out is not None
     errors = None if test is None else test.errors(problem, trained.network)
     solution = _solution(job, name, found)
@@ -268,7 +269,7 @@ def _written(
         "report": str(out / "report.html"),
         "source": config["problem"],
         "catalogued": _catalogued(config["problem"]) is not None,
-        "changed": changed_settings(job.settings, for_method(check_preset(preset), job.method)),
+        "changed": changed_settings(job.settings, for_method(plain, job.method)),
         "about": about_problem(problem),
     }
     write_report(out, result)

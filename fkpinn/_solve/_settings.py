@@ -36,6 +36,8 @@ class PointSettings:
             ([eq:n_data](../theory/equations.md)).
         n_boundary: points on the boundary, and at the time at which data are given.
         adaptive: draw fresh points where the residual is large.
+        visited: share of the points of the residual that are places paths visit; in many
+            dimensions these are few of all.
         redraw: steps of the natural gradient between fresh points; 0 keeps them.
         n_test: points at which errors against a reference are measured.
     """
@@ -43,6 +45,7 @@ class PointSettings:
     n_collocation: int = 1700
     n_boundary: int = 300
     adaptive: bool = False
+    visited: float = 0.0
     redraw: int = 1
     n_test: int = 4000
 
@@ -62,6 +65,8 @@ class LabelSettings:
             labels' error, and so of their weights.
         weight: of the labels at the start, in units of their own noise.
         rate: factor of that weight at every step of the natural gradient.
+        likely_steps: of the natural gradient, after all others, in which labels weigh what their
+            noise says beside the residual that is left.
     """
 
     p_data: float = 0.12
@@ -72,6 +77,7 @@ class LabelSettings:
     bias: bool = True
     weight: float = 3.0
     rate: float = 0.9
+    likely_steps: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,6 +235,7 @@ _FIELDS = {
 _RANGES = {
     "points.n_collocation": (1, math.inf), "points.n_boundary": (1, math.inf),
     "points.n_test": (1, math.inf), "points.redraw": (0, math.inf),
+    "points.visited": (0, 1 + 1e-12), "labels.likely_steps": (0, math.inf),
     "labels.p_data": (0, 1), "labels.second_pass": (0, 1), "labels.n_paths": (2, math.inf),
     "training.steps": (0, math.inf), "training.polish_steps": (0, math.inf),
     "training.polish_times": (1, math.inf), "training.momentum": (0, 1),

@@ -1,11 +1,12 @@
 """Second stage: a network, its loss, and the phases of its training."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._compute import precision
@@ -14,13 +15,14 @@ from .._streams import Stream
 from ..labels import Labels
 from ..loss import AbstractSampler, Adaptive, Fixed, Loss, cast, make_loss
 from ..nn import MLP, HardDirichlet
-from ..problem import Problem
+from ..problem import AbstractCondition, Coefficient, Problem
 from ..train import Fit, Phase, fit, fit_many, working_in
 from ._job import Job
 from ._methods import Weighted, polish_weights, polisher
 from ._settings import Settings
 
 _ROUND_STEPS = 40  # of a round, where the settings name none
+_LIKELY_STEPS = 20  # between two looks at the residual that is left
 _OWN_STEPS = 500  # of an optimizer of the user's, where the settings name none
 
 
@@ -32,11 +34,39 @@ def train(job: Job, labels: Labels | None) -> Fit:
         labels: from the stage before, or the user's own; None for a plain PINN.
     """
     work = _Work.of(job, labels)
-    return fit(
+    found = fit(
         work.network, work.loss, work.phases,
         progress=job.progress, watch=job.watch, folder=job.folder,
         interval=job.settings.training.checkpoint_seconds, key=work.key,
     )  # fmt: skip
+    return found if labels is None else _by_likelihood(job, found, labels)
+
+
+def _by_likelihood(job: Job, found: Fit, labels: Labels) -> Fit:
+    """More steps on the same labels, weighed anew against the residual now and then."""
+    left, part = job.settings.labels.likely_steps, 0
+    while left > 0:
+        name, stream = f"likely-{part}", job.stream / "likely" / part
+        few = job.settings.changed({"training.polish_steps": min(left, _LIKELY_STEPS)})
+        more = polish(
+            dataclasses.replace(job, settings=few), found.network, labels,
+            size=solution_size(labels), name="likelihood", stream=stream,
+            folder=None if job.folder is None else job.folder / name,
+        )  # fmt: skip
+        found = joined(found, more)
+        left, part = left - _LIKELY_STEPS, part + 1
+    return found
+
+
+def joined(before: Fit, after: Fit) -> Fit:
+    """One record of two trainings, one after the other."""
+    taken = before.history[-1]["step"] if before.history else 0
+    later = [record | {"step": record["step"] + taken} for record in after.history]
+    return after._replace(
+        history=before.history + later,
+        stopped=before.stopped + after.stopped,
+        compile_seconds=before.compile_seconds + after.compile_seconds,
+    )
 
 
 def train_together(jobs: Sequence[Job], labels: Sequence[Labels | None]) -> list[Fit]:
@@ -177,13 +207,17 @@ def make_network(
 def harden(problem: Problem, network: AbstractField) -> AbstractField:
     """The network with the Dirichlet data built in."""
     data = {
-        part: condition.data().get("value", condition.payoff)
-        for part, condition in problem.boundary.items()
-        if condition.absorbs
+        part: _datum(condition) for part, condition in problem.boundary.items() if condition.absorbs
     }
     if not data:
         raise ValueError("`network.hard` needs a Dirichlet part, and the problem has none.")
     return HardDirichlet(network, problem.domain, data, layout=problem.layout)
+
+
+def _datum(condition: AbstractCondition) -> float | Callable[..., Any]:
+    given = condition.data().get("value", condition.payoff)
+    constant = isinstance(given, Coefficient) and given.function is None
+    return float(np.asarray(given.constant)) if constant else given
 
 
 def with_doubled_points(job: Job) -> Job:

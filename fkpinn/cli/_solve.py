@@ -84,7 +84,7 @@ class Solve:
             problem,
             method=self.method,
             preset=self.preset,
-            settings=_changed(self.preset, sum(self.set, ())) if self.set else None,
+            settings=_changed(self.preset, problem, sum(self.set, ())) if self.set else None,
             target=self.target,
             seed=self.seed,
             out=self._folder(),
@@ -107,9 +107,10 @@ class Solve:
         return Together(shown, TensorBoardProgress(self._folder() / "tensorboard"))
 
 
-def _changed(preset: str, changes: tuple[str, ...]):
+def _changed(preset: str, problem: Any, changes: tuple[str, ...]):
     """The settings of a preset with `KEY=VALUE` changes, values as in TOML."""
-    from fkpinn._solve import check_preset, settings_from
+    from fkpinn._solve import settings_for, settings_from
+    from fkpinn.problem import catalogue
 
     values = {}
     for change in changes:
@@ -120,4 +121,5 @@ def _changed(preset: str, changes: tuple[str, ...]):
             values[key] = text  # a plain word
         if not equals:
             raise ValueError(f"`--set` takes KEY=VALUE; got {change!r}.")
-    return settings_from(values, check_preset(preset))
+    wanted = catalogue(problem).problem if isinstance(problem, str) else problem
+    return settings_from(values, settings_for(preset, wanted))

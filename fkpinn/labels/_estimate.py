@@ -27,6 +27,7 @@ from ..sde import (
     Plan,
     Scheme,
     Spheres,
+    Visits,
     compile_batch,
     describe_lost_path,
     run_batches,
@@ -197,6 +198,46 @@ def compile_labels(
     with using(compute):
         lanes = current().lanes_for(len(points) * n_paths)
         compile_batch(plan, lanes, len(points) * n_paths)
+
+
+def visited_places(
+    problem: Problem,
+    points: Float[Array, "n z"],
+    *,
+    n_paths: int,
+    dt: float | None = None,
+    scheme: str | AbstractWalk = "default",
+    seed: int = 0,
+    most: int = 1 << 16,
+    compute: Compute | None = None,
+) -> Visits:
+    """Run paths to their exits; of each, one place it visited and where it left.
+
+    Args:
+        problem: the boundary value problem.
+        points: where paths start, one point a row.
+        n_paths: from each point, at least 2.
+        dt: time step; by default from the size of the domain.
+        scheme: how paths move and end, see `SCHEMES`.
+        seed: fixes every random number.
+        most: paths, at most, that hand back a place; if there are more, one in so many does.
+        compute: device and number of paths side by side; chosen for the device if not given.
+
+    Returns:
+        `Visits`: `time * f(point)` has the mean of the integral of `f` along paths, discounted.
+    """
+    _, plan = _planned(
+        problem, points, n_paths=n_paths, dt=dt or step_size(problem, points), scheme=scheme,
+        read_every=1, forget=1e-7, refine=1, seed=(Stream(seed) / "paths").seed,
+    )  # fmt: skip
+    total = len(points) * n_paths
+    plan = plan._replace(visits=min(most, total))
+    with using(compute):
+        lanes = current().lanes_for(total)
+        batches = _batches(plan, lanes, np.zeros(len(_segments(plan)), bool))
+        plan = plan._replace(visits=max(1, -(-plan.visits // len(batches))))
+        found = [ended.visits or () for ended in run_batches(plan, batches, lanes)]
+    return Visits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def _planned(

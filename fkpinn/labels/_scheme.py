@@ -75,9 +75,14 @@ def choose_scheme(
 
 
 def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = 0.005) -> float:
-    """A step that moves a path by that share of the domain's diameter, about."""
+    """A step that moves a path by that share of the domain's size, about.
+
+    The diagonal of the bounding box, which grows with the root of the dimension while the way to
+    the wall does not, counts as that of a square as wide.
+    """
     variance = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)(points)
-    step = (reach * problem.domain.diameter()) ** 2 / float(jnp.max(variance))
+    size = problem.domain.diameter() / max(problem.dim / 2, 1.0) ** 0.5
+    step = (reach * size) ** 2 / float(jnp.max(variance))
     return step if problem.horizon is None else min(step, problem.horizon / 100)
 
 

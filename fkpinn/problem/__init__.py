@@ -22,6 +22,7 @@ from ._measure import At as At
 from ._measure import Draw as Draw
 from ._measure import InBox as InBox
 from ._measure import Normal as Normal
+from ._measure import Radial as Radial
 from ._measure import Region as Region
 from ._measure import Sampler as Sampler
 from ._measure import Uniform as Uniform

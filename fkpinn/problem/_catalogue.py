@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from .._types import Point, Scalar, ScalarField
 from ..domain import Ball, Box, Polygon, RegularPolygon
 from ._boundary import Neumann, Robin
+from ._high_dimension import double_well_committor, ou_exit, two_body
 from ._manufactured import as_field, manufactured
 from ._problem import Problem
 from ._recipes import backward_kolmogorov, committor, heat, mean_exit_time, poisson, schrodinger
@@ -144,11 +145,12 @@ def _laplace_10d() -> Entry:
     return Entry(poisson(Box([0] * 10, [1] * 10), 0.0, exact, name="laplace-10d"), exact)
 
 
-def _poisson_50d() -> Entry:
+def _square(dim: int) -> Entry:
     def exact(x):
         return jnp.sum(x**2)
 
-    return Entry(poisson(Box([0] * 50, [1] * 50), -100.0, exact, name="poisson-50d"), exact)
+    box = Box([0] * dim, [1] * dim)
+    return Entry(poisson(box, -2.0 * dim, exact, name=f"poisson-{dim}d"), exact)
 
 
 def _variable_diffusion() -> Entry:
@@ -227,10 +229,16 @@ _BUILDERS: dict[str, Callable[[], Entry]] = {
     "heat2d-ms": _heat2d_ms,
     "poisson-5d": _poisson_5d,
     "laplace-10d": _laplace_10d,
-    "poisson-50d": _poisson_50d,
+    "poisson-50d": lambda: _square(50),
+    "poisson-100d": lambda: _square(100),
     "variable-diffusion": _variable_diffusion,
     "robin": _robin,
     "exit-ball-3d": lambda: _exit_ball(3),
     "exit-ball-10d": lambda: _exit_ball(10),
     "ornstein-uhlenbeck": _ornstein_uhlenbeck,
+    "ou-exit-10d": lambda: Entry(*ou_exit(10, 8.0)),
+    "ou-exit-50d": lambda: Entry(*ou_exit(50, 20.0)),
+    "double-well-committor-10d": lambda: Entry(*double_well_committor(5.0)),
+    "two-body-100d": lambda: Entry(*two_body(100)),
+    "two-body-1000d": lambda: Entry(*two_body(1000)),
 }

@@ -148,6 +148,45 @@ class InBox(AbstractMeasure):
         return self
 
 
+class Radial(AbstractMeasure):
+    """Uniform radius and direction: in many dimensions a ball is nearly all rim, this law is not.
+
+    Args:
+        center: one number an axis.
+        radius: the largest.
+    """
+
+    center: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
+    radius: float = eqx.field(static=True, converter=float)
+
+    def n_coords(self, region: Region) -> int:
+        """One an axis, and one for the radius."""
+        return region.layout.n_coords + 1
+
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """A direction from normals."""
+        time, rest = region.layout.from_cube(u)
+        tiny = jnp.finfo(u.dtype).eps
+        normal = ndtri(jnp.clip(rest[1:], tiny, 1.0 - tiny))
+        length = jnp.sqrt(jnp.maximum(jnp.sum(normal**2), tiny))
+        center = jnp.asarray(np.asarray(self.center), u.dtype)
+        x = center + self.radius * rest[0] * normal / length
+        return Draw(region.layout.point(time, x), region.domain.contains(x))
+
+    def checked(self, region: Region) -> "Radial":
+        """Refuse sizes that do not fit."""
+        if len(self.center) != region.layout.dim or not np.all(np.isfinite(self.center)):
+            raise ValueError(
+                f"`Radial(center, radius)` must have a center of {region.layout.dim} finite "
+                f"numbers; got {self.center}."
+            )
+        if not 0 < self.radius < np.inf:
+            raise ValueError(
+                f"`Radial(center, radius)` must have a positive radius; got {self.radius}."
+            )
+        return self
+
+
 class At(AbstractMeasure):
     """Given points, each as likely as the others.
 

@@ -44,7 +44,7 @@ class Problem(eqx.Module):
         initial: $u(0, x)$ instead, of an equation that runs forward in time.
         measure: where the answer is wanted: labels, errors and certificates are drawn from and
             averaged over this law of points. `Uniform()` by default; see also `Normal`, `InBox`,
-            `At` and `Sampler`.
+            `Radial`, `At` and `Sampler`.
         dynamics: a process of your own, instead of `drift` and `diffusion`.
         name: a name for reports.
         check: evaluate the data at sample points and refuse what cannot be right.
@@ -222,7 +222,8 @@ def _checked(measure: Any, region: Region) -> AbstractMeasure:
     if not isinstance(measure, AbstractMeasure):
         raise TypeError(
             f"`measure` must be a law of points such as `Uniform()`, `Normal(mean, std)`, "
-            f"`InBox(lower, upper)`, `At(points)` or `Sampler(function)`; got {measure!r}."
+            f"`InBox(lower, upper)`, `Radial(center, radius)`, `At(points)` or "
+            f"`Sampler(function)`; got {measure!r}."
         )
     return measure.checked(region)
 

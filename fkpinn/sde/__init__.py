@@ -15,5 +15,6 @@ from ._stepper import Heun as Heun
 from ._stepper import Platen as Platen
 from ._walk import Ended as Ended
 from ._walk import Plan as Plan
+from ._walk import Visits as Visits
 from ._walk import compile_batch as compile_batch
 from ._walk import run_batches as run_batches

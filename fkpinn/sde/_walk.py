@@ -156,8 +156,8 @@ def _visits(plan: Plan, first: int, count: int, state: "_State") -> Visits | Non
     if state.kept is None:
         return None
     number = np.arange(0, count, _stride(plan, count))
-    kept = _Kept(*(np.asarray(leaf)[: len(number)] for leaf in state.kept))
-    return Visits((first + number) // plan.n_paths, kept.point, kept.time, kept.exit, kept.discount)
+    kept = [np.asarray(leaf)[: len(number)] for leaf in state.kept]
+    return Visits((first + number) // plan.n_paths, *kept)
 
 
 def _stride(plan: Plan, count: int) -> int:
