@@ -94,8 +94,9 @@ class Compute:
             widths = (2048, 128) if paths > 1 << 14 else (256,)
             return Lanes(widths, 1 << 16, self.threads)
         room = 1 << 23  # for every batch: an accelerator compiles much longer than it runs
-        if paths <= 1 << 18:  # a kernel, or another width, compiles longer than a run takes
-            return Lanes((1 << 16,), 1 << 22, 1, room=room)
+        if paths <= 1 << 18:  # a kernel compiles longer than a run takes
+            # where few paths are much longer than others, they go on in few lanes
+            return Lanes((1 << 16, 1 << 12), 1 << 22, 1, room=room)
         kernel = "triton" if self.backend == "gpu" else ""
         return Lanes((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, room=room)
 

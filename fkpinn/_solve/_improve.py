@@ -21,6 +21,7 @@ from ._solution import batched
 from ._train import polish, with_doubled_points
 
 KINDS = ("polish", "correct", "refresh")
+_PARTS = 2  # of a round, at most, where a certificate takes much longer than they
 _AVERAGED = 3.0  # factor by which a network that is fitted to labels lowers their noise
 _NEIGHBOURS = 8  # measured points whose squared errors tell where the error is large
 _FLOOR = 0.3  # share of new labels that is spread evenly
@@ -68,8 +69,9 @@ class Rounds:
         self.job, self.size = job, size
         self.target, self.most = job.settings.certificate.target, job.settings.certificate.rounds
         self.stream = job.stream / "rounds"
-        # where labels tell most, steps without them lead away
-        self.kinds = KINDS if job.settings.points.visited == 0 else KINDS[1:]
+        # in many dimensions steps without labels may lead away, so they come second
+        self.first = "polish" if job.settings.points.visited == 0 else "correct"
+        self.parts = None if self.first == "polish" else _PARTS
         self.seconds: dict[str, float] = {}
         self.measured_in = 0.0  # seconds of the last certificate
         self.allowed = max(trained_in, 10.0)
@@ -121,10 +123,10 @@ class Rounds:
 
     def choose(self, best: Certificate) -> str:
         """The kind of the next round."""
-        if self.kinds[0] not in self.gain:
-            return self.kinds[0]
-        rate = {k: self.log_gain(k, best) / self.expect(k, best) for k in self.kinds}
-        return max(self.kinds, key=rate.__getitem__)
+        if self.first not in self.gain:
+            return self.first
+        rate = {k: self.log_gain(k, best) / self.expect(k, best) for k in KINDS}
+        return max(KINDS, key=rate.__getitem__)
 
     def log_gain(self, kind: str, best: Certificate) -> float:
         """What a round is expected to add to the digits."""
@@ -143,7 +145,7 @@ class Rounds:
         """Why the target will not be reached by so many rounds like the best expected, if so."""
         if self.target is None or not self.gain:
             return ""
-        end = best.typical / max(1.0, *(self.predict(kind, best) for kind in self.kinds)) ** left
+        end = best.typical / max(1.0, *(self.predict(kind, best) for kind in KINDS)) ** left
         if end <= self.target:
             return ""
         more = "another round" if left == 1 else f"{left} more rounds"
@@ -211,8 +213,8 @@ class Rounds:
         labelled = time.perf_counter()
         for part in itertools.count():
             network = self.steps(kind, network, labels, f"{number}-{part}", stream / "steps" / part)
-            now = time.perf_counter()
-            if now - labelled >= self.measured_in + (labelled - began):
+            spent = time.perf_counter() - labelled
+            if spent >= self.measured_in + (labelled - began) or part + 1 == self.parts:
                 return network
 
     def steps(

@@ -63,7 +63,7 @@ _ON_CPU = {
 _MANY_DIMENSIONS = {
     "points.visited": 0.5,
     "labels.p_data": 0.33,
-    "labels.rate": 1.0,
+    "labels.rate": 0.95,
     "labels.likely_steps": 40,
     "labels.bias": False,
     "training.steps": 60,

@@ -15,6 +15,7 @@ from ._job import Job
 
 _STARTS = 1024  # points of the measure at which paths start
 _PATHS = 16  # from each
+_STEPS = 1 << 13  # of a path; what rare, long ones add is seen by then
 
 
 def visit(job: Job) -> Job:
@@ -39,4 +40,5 @@ def paths_from_measure(problem: Problem, stream: Stream) -> Visits:
     """What paths from points of the measure hand back."""
     key = (stream / "starts").key
     starts = sample_interior(problem, _STARTS, dtype=jnp.float32, key=key)
-    return visited_places(problem, starts, n_paths=_PATHS, seed=(stream / "paths").seed)
+    seed = (stream / "paths").seed
+    return visited_places(problem, starts, n_paths=_PATHS, n_steps=_STEPS, seed=seed)

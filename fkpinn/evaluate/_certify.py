@@ -24,7 +24,7 @@ from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths
 
 _POINTS = 2048
-_PILOT = 4  # paths a point of the run that tells how many are needed
+_PILOT = 4  # paths a point of the run that tells how many are needed, or as many as run at a time
 _WIDTH = 0.1  # share of noise in the estimate that is aimed at, two standard errors
 _ENOUGH = 0.2  # half-width over the estimate at which no more paths are added
 _MORE = 8  # times that paths are added, at most
@@ -242,7 +242,8 @@ def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
     The variance of a squared mean of `M` payoffs with variance `s` is `4 e s / M + 2 s² / M²`
     for a true square `e`.
     """
-    n_paths, n = _PILOT, len(paths.points)
+    n = len(paths.points)
+    n_paths = max(_PILOT, current().lanes_for(1).widths[0] // _POINTS)
     while True:
         pilot = paths.run(n_paths, stream=f"pilot/{n_paths}", pilot=True)
         spent = pilot.provenance["seconds"]["run"]

@@ -208,6 +208,7 @@ def visited_places(
     dt: float | None = None,
     scheme: str | AbstractWalk = "default",
     seed: int = 0,
+    n_steps: int | None = None,
     most: int = 1 << 16,
     compute: Compute | None = None,
 ) -> Visits:
@@ -220,6 +221,7 @@ def visited_places(
         dt: time step; by default from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
         seed: fixes every random number.
+        n_steps: paths are cut after so many, if given; a walk on spheres is not.
         most: paths, at most, that hand back a place; if there are more, one in so many does.
         compute: device and number of paths side by side; chosen for the device if not given.
 
@@ -232,6 +234,8 @@ def visited_places(
     )  # fmt: skip
     total = len(points) * n_paths
     plan = plan._replace(visits=min(most, total))
+    if n_steps is not None and plan.n_steps is None and not problem.timed:
+        plan = plan._replace(n_steps=n_steps)
     with using(compute):
         lanes = current().lanes_for(total)
         batches = _batches(plan, lanes, np.zeros(len(_segments(plan)), bool))

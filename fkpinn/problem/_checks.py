@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._problem import Problem
 
 _N_SAMPLES = 512
+_ENTRIES = 1 << 25  # of covariance matrices, at most: those of large dimension are few
 _ELLIPTIC = 1e-12  # smallest eigenvalue of the covariance over the largest
 
 
@@ -50,7 +51,9 @@ def check_problem(problem: Problem) -> None:
             label = f"boundary[{part!r}]: {type(condition).__name__}({field}=...)"
             _check_finite(label, values[here], at.surface[here])
         if not condition.absorbs:
-            _check_isotropic(part, condition, at.surface_covariance[here], at.surface[here])
+            known = here[: len(at.surface_covariance)]
+            places = at.surface[: len(known)][known]
+            _check_isotropic(part, condition, at.surface_covariance[known], places)
         condition.check(part, {name: values[here] for name, values in at.boundary[index].items()})
     if not problem.timed:
         _check_unique(problem, at)
@@ -111,9 +114,9 @@ def _inside(terms: tuple, points: Float[Array, "n z"]) -> Any:
         if end is not None:
             name = "initial" if dynamics.layout.forward else "terminal"
             values[name] = end(dynamics.layout.space(z))
-        return values, dynamics.covariance(z)
+        return values
 
-    return jax.vmap(at)(points)
+    return jax.vmap(at)(points), jax.vmap(dynamics.covariance)(_few(points))
 
 
 @eqx.filter_jit
@@ -121,10 +124,14 @@ def _on(terms: tuple, points: Float[Array, "n z"]) -> Any:
     dynamics, conditions = terms
 
     def at(z):
-        values = [{name: datum(z) for name, datum in c.data().items()} for c in conditions]
-        return values, dynamics.covariance(z)
+        return [{name: datum(z) for name, datum in c.data().items()} for c in conditions]
 
-    return jax.vmap(at)(points)
+    return jax.vmap(at)(points), jax.vmap(dynamics.covariance)(_few(points))
+
+
+def _few(points: Float[Array, "n z"]) -> Float[Array, "m z"]:
+    """As many of the points as there may be matrices."""
+    return points[: max(8, _ENTRIES // points.shape[1] ** 2)]
 
 
 def _times(problem: Problem, points: np.ndarray) -> np.ndarray:

@@ -61,17 +61,17 @@ def double_well_committor(beta: float, dim: int = 10) -> tuple[Problem, ScalarFi
 
     name = f"double-well-committor-{dim}d" + ("" if beta == 5 else f"-beta{beta:g}")
     problem = committor(box, potential, beta=beta, name=name)
-    x = np.linspace(-1.0, 1.0, _NODES)
-    well = (x**2 - 1.0) ** 2
-    table = _integrated(np.exp(beta * (well - 1.0)), x[1] - x[0])
+    nodes = np.linspace(-1.0, 1.0, _NODES)
+    well = (nodes**2 - 1.0) ** 2
+    table = _integrated(np.exp(beta * (well - 1.0)), nodes[1] - nodes[0])
     table = table / table[0, -1]
-    exact = lambda z: _read(table, -1.0, 1.0, z[0])
-    below = _integrated(np.exp(-beta * well), x[1] - x[0])[0]
+    exact = lambda x: _read(table, -1.0, 1.0, x[0])
+    below = _integrated(np.exp(-beta * well), nodes[1] - nodes[0])[0]
     below = below / below[-1]
     spread = math.sqrt(1.0 / (0.6 * beta))
 
     def draw(key):
-        along = jnp.interp(jr.uniform(fold(key, "along")), jnp.asarray(below), jnp.asarray(x))
+        along = jnp.interp(jr.uniform(fold(key, "along")), jnp.asarray(below), jnp.asarray(nodes))
         limit = wide / spread
         across = spread * jr.truncated_normal(fold(key, "across"), -limit, limit, (dim - 1,))
         return jnp.concatenate([along[None].astype(across.dtype), across])

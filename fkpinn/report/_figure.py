@@ -85,7 +85,8 @@ def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
     """Draw the loss, its terms and the error against the step, phase by phase."""
     figure, (plot,) = new_figure(1)
     steps = [record["step"] for record in history]
-    for name in history[0]:
+    names = dict.fromkeys(name for record in history for name in record)  # phases differ in terms
+    for name in names:
         if name in ("step", "phase", "seconds"):
             continue
         emphasis: dict[str, Any] = {
@@ -94,7 +95,7 @@ def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
         }.get(name, {"linewidth": 1.1})
         label = "relative L2 error" if name == "error" else name
         # a trained weighting has a logarithm in it, and the loss may be negative
-        values = [record[name] if record[name] > 0 else np.nan for record in history]
+        values = [value if (value := record.get(name, 0)) > 0 else np.nan for record in history]
         plot.semilogy(steps, values, label=label, **emphasis)
     for before, after in itertools.pairwise(history):
         if before.get("phase") != after.get("phase"):

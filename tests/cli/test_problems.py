@@ -9,8 +9,9 @@ from fkpinn.cli._problem_argument import find_problem
 
 NAMES = [
     *("poisson", "schrodinger", "met", "committor", "heat2d-ms", "poisson-5d", "laplace-10d"),
-    *("poisson-50d", "variable-diffusion", "robin", "exit-ball-3d", "exit-ball-10d"),
-    "ornstein-uhlenbeck",
+    *("poisson-50d", "poisson-100d", "variable-diffusion", "robin", "exit-ball-3d"),
+    *("exit-ball-10d", "ornstein-uhlenbeck", "ou-exit-10d", "ou-exit-50d"),
+    *("double-well-committor-10d", "two-body-100d", "two-body-1000d"),
 ]
 
 
