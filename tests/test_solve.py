@@ -28,6 +28,7 @@ from fkpinn._solve import (
     load,
     resume_run,
     run,
+    settings_for,
     settings_from,
     solve,
 )
@@ -321,6 +322,50 @@ def test_a_round_trains_as_long_as_it_measures(monkeypatch):
     state.measured_in = 3.0
     assert state.train("polish", 0, _certificate(0.02), 7) == 4
     assert done == ["7-0", "7-1", "7-2", "7-3"]
+
+
+def test_a_round_may_have_few_parts(monkeypatch):
+    visited = better.changed({"points.visited": 0.5})
+    state = Rounds(Job.of(EXIT, visited, "fk-pinn"), 0.1, 5.0)
+    assert state.choose(_certificate(0.02)) == "correct"
+    step = lambda self, kind, network, labels, name, stream: network + 1
+    monkeypatch.setattr(Rounds, "steps", step)
+    state.measured_in = 1000.0
+    assert state.train("polish", 0, _certificate(0.02), 1) == 2
+
+
+def test_presets_look_at_the_dimension():
+    plane, many = (settings_for("quick", fk.catalogue(n).problem) for n in ("met", "ou-exit-10d"))
+    assert plane == fk.Settings()
+    assert many.points.visited == 0.5 and many.labels.likely_steps > 0 and many.network.hard
+    # data that are functions are known on the boundary only
+    assert not settings_for("quick", fk.catalogue("laplace-10d").problem).network.hard
+    walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
+    assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
+    paper = settings_for("paper", fk.catalogue("ou-exit-10d").problem)
+    assert paper == PRESETS["paper"]
+
+
+def test_path_points_likelihood_and_corrections_in_one_run(tmp_path):
+    """In five dimensions, very small: all stages run, and labels are never worse than nothing."""
+    problem = fk.mean_exit_time(fk.Ball([0.0] * 5, 1.0), lambda x: jnp.sum(x**2), beta=2.0)
+    few = settings_for("quick", problem).changed(
+        {
+            "network.widths": (12, 12), "points.n_collocation": 150, "labels.n_paths": 32,
+            "training.steps": 15, "labels.likely_steps": 25,
+            "certificate.rounds": 1, "certificate.seconds": 2.0,
+        }
+    )  # fmt: skip
+    found = solve(problem, settings=few, out=tmp_path / "run", seed=1)
+    assert {r["phase"] for r in found.history} == {"natural gradient", "likelihood", "correct"}
+    steps = [r["step"] for r in found.history]
+    assert steps == sorted(steps) and steps[-1] >= 50
+    assert found.stopped[-1].startswith("round 1, correct: relative error")
+    assert found.certificate["ci_high"] < 0.3  # a constant has about 0.6
+    on = fk.sample_boundary(problem, 20, key=jax.random.key(0)).points
+    np.testing.assert_allclose(found(on), 0.0, atol=1e-6)
+    again = solve(problem, settings=few, out=tmp_path / "run", seed=1)
+    np.testing.assert_array_equal(again(on), found(on))
 
 
 def test_labels_of_ones_own():

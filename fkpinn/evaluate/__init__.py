@@ -9,5 +9,7 @@ from ._defect_paths import DefectPaths as DefectPaths
 from ._metrics import compare as compare
 from ._metrics import errors as errors
 from ._metrics import value_and_gradient as value_and_gradient
+from ._occupation import OccupationBound as OccupationBound
+from ._occupation import occupation_bound as occupation_bound
 from ._values import Values as Values
 from ._values import value_with_interval as value_with_interval

@@ -6,6 +6,7 @@ from ._exit import BridgeExit as BridgeExit
 from ._exit import PlainExit as PlainExit
 from ._exit import ShiftedExit as ShiftedExit
 from ._lane import AbstractWalk as AbstractWalk
+from ._lane import absorbed_value as absorbed_value
 from ._lost import describe_lost_path as describe_lost_path
 from ._path import Scheme as Scheme
 from ._spheres import Spheres as Spheres

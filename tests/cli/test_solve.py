@@ -81,7 +81,7 @@ def test_settings_are_changed_and_refused(capsys):
     from fkpinn.cli._solve import _changed
 
     words = ("labels.n_paths=7", "network.widths=[3, 4]", "labels.scheme=euler")
-    changed = _changed("quick", (*words, "network.hard=true"))
+    changed = _changed("quick", "met", (*words, "network.hard=true"))
     assert (changed.labels.n_paths, changed.labels.scheme) == (7, "euler")
     assert (changed.network.widths, changed.network.hard) == ((3, 4), True)
     assert main(["solve", "met", "--set", "labels.n_path=7"]) == 2

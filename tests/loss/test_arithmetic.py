@@ -19,6 +19,7 @@ from fkpinn.loss import (
     BoundaryTerm,
     Fixed,
     LabelTerm,
+    PathPoints,
     ResidualTerm,
     TerminalTerm,
     Uncertainty,
@@ -80,6 +81,22 @@ def test_rows_in_pieces_are_all_rows(n):
     np.testing.assert_allclose(slope, 5 * np.mean(np.sin(2 * x) * rows), rtol=1e-12)
     np.testing.assert_allclose(square, np.mean(np.sin(x) ** 2))
     np.testing.assert_allclose(found, np.sin(x), rtol=1e-12)
+
+
+def test_points_of_paths_come_from_the_pool_in_their_share():
+    problem = fk.Problem(fk.Interval(0.0, 1.0), check=False)
+    pool = jnp.array([[0.25], [0.75]])
+    none = lambda *anything: jnp.zeros(())
+    draw = lambda share: np.asarray(
+        PathPoints(pool, share).draw(problem, none, none, 400, jnp.float64, key=jr.key(1))
+    )[:, 0]
+    mixed, whole = draw(0.5), draw(1.0)
+    visited = np.isin(mixed, pool)
+    assert np.count_nonzero(visited) == 200 and np.all((mixed > 0) & (mixed < 1))
+    assert np.all(np.isin(whole, pool))
+    assert abs(np.count_nonzero(whole == 0.25) - 200) < 4 * math.sqrt(100)
+    with pytest.raises(ValueError, match="`share` must lie between 0 and 1"):
+        PathPoints(pool, 1.5)
 
 
 def test_adaptive_draws_have_their_law():

@@ -39,6 +39,17 @@ def test_a_box_is_uniform_where_it_meets_the_domain():
     assert np.all(np.linalg.norm(corner, axis=1) < 2)
 
 
+def test_radii_and_directions_are_uniform():
+    x = drawn(fk.Radial([0.2, -0.1], 1.5)) - np.array([0.2, -0.1])
+    r = np.linalg.norm(x, axis=1)
+    assert np.max(r) < 1.5
+    np.testing.assert_allclose(r.mean(), 0.75, atol=4 * 1.5 * 12**-0.5 / 4000**0.5)
+    np.testing.assert_allclose(np.mean(r**2), 0.75, rtol=0.06)
+    np.testing.assert_allclose((x / r[:, None]).mean(axis=0), 0.0, atol=4 * 2**-0.5 / 4000**0.5)
+    cut = drawn(fk.Radial([0.0, 0.0], 3.0))
+    assert np.all(np.linalg.norm(cut, axis=1) < 2)
+
+
 def test_given_points_are_all_there_is():
     points = np.array([[0.1, 0.2], [-0.5, 0.3], [1.0, -1.0]])
     x = drawn(fk.At(points))
@@ -93,6 +104,8 @@ def test_labels_and_certificates_are_at_points_of_the_measure():
         (fk.Normal([0.0], 1.0), ValueError, "must have 2 numbers each"),
         (fk.Normal([0.0, 0.0], [1.0, 0.0]), ValueError, "positive `std`"),
         (fk.InBox([0.0, 0.0], [1.0, -1.0]), ValueError, "`lower` below `upper`"),
+        (fk.Radial([0.0], 1.0), ValueError, "a center of 2 finite numbers"),
+        (fk.Radial([0.0, 0.0], -1.0), ValueError, "a positive radius"),
         (fk.InBox([0.0], [1.0]), ValueError, "must have 2 numbers each"),
         (fk.At([[0.0, 0.0], [3.0, 0.0]]), ValueError, "1 of 2 do not"),
         (fk.At([[0.0]]), ValueError, r"must have shape \(n, 2\)"),
