@@ -25,17 +25,25 @@ _ADVICE = {
 
 @dataclasses.dataclass(frozen=True)
 class Errors:
-    """Distance to a reference: root mean squares over points, and the largest difference."""
+    """Distance to a reference: root mean squares over points, and the largest difference.
+
+    `constant` and `linear` are the relative L2 errors of the best constant and of the best affine
+    function, and `skill` is `l2_rel` over the smaller of them: one for what has learnt nothing.
+    `linear` is NaN where the points are too few to fit one.
+    """
 
     l2_abs: float
     l2_rel: float
     h1_abs: float
     h1_rel: float
     linf: float
+    constant: float
+    linear: float
+    skill: float
 
-    def to_dict(self) -> dict[str, float]:
-        """As a dictionary."""
-        return dataclasses.asdict(self)
+    def to_dict(self) -> dict[str, float | None]:
+        """As a dictionary; None for what is no finite number."""
+        return plain(dataclasses.asdict(self))
 
 
 def plain(value: Any) -> Any:

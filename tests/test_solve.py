@@ -62,7 +62,8 @@ def whole(tmp_path_factory):
 
 def check_folder(folder, name, settings):
     result = json.loads((folder / "result.json").read_text())
-    assert set(result["errors"]) == {"l2_abs", "l2_rel", "h1_abs", "h1_rel", "linf"}
+    trivial = {"constant", "linear", "skill"}
+    assert set(result["errors"]) == {"l2_abs", "l2_rel", "h1_abs", "h1_rel", "linf"} | trivial
     assert set(result["seconds"]) == {"labels", "compile", "train", "certify", "total"}
     assert 0 < result["errors"]["l2_rel"] < 2
     assert result["settings"] == json.loads(json.dumps(settings.flat()))

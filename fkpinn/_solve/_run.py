@@ -410,7 +410,7 @@ class _Test(eqx.Module):
             value, gradient = value_and_gradient(problem, network, self.points)
         if not np.all(np.isfinite(value)):
             raise ValueError("The trained network is not finite everywhere.")
-        return compare(value, gradient, self.value, self.gradient)
+        return compare(np.asarray(self.points), value, gradient, self.value, self.gradient)
 
 
 def _truth(problem: str | Problem) -> AbstractReference | None:

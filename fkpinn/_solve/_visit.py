@@ -8,9 +8,7 @@ import numpy as np
 from .._streams import Stream
 from ..labels import visited_places
 from ..loss import PathPoints
-from ..problem import Problem
 from ..sampling import sample_interior
-from ..sde import Visits
 from ._job import Job
 
 _STARTS = 1024  # points of the measure at which paths start
@@ -23,22 +21,19 @@ def visit(job: Job) -> Job:
     share = job.settings.points.visited
     if share == 0 or job.parts.sampler is not None:
         return job
-    places = occupied(job.problem, job.stream / "visits")
+    places = _occupied(job, job.stream / "visits")
     sampler = PathPoints(jnp.asarray(places, jnp.float32), share)
     return dataclasses.replace(job, parts=dataclasses.replace(job.parts, sampler=sampler))
 
 
-def occupied(problem: Problem, stream: Stream) -> np.ndarray:
+def _occupied(job: Job, stream: Stream) -> np.ndarray:
     """Places that paths from points of the measure visit, by the time they spend there."""
-    found = paths_from_measure(problem, stream)
+    key = (stream / "starts").key
+    starts = sample_interior(job.problem, _STARTS, dtype=jnp.float32, key=key)
+    found = visited_places(
+        job.problem, starts, n_paths=_PATHS, n_steps=_STEPS, seed=(stream / "paths").seed,
+        progress=job.progress,
+    )  # fmt: skip
     chance = found.time / np.sum(found.time)
     rows = (stream / "pick").generator.choice(len(chance), len(chance), p=chance)
     return found.point[rows]
-
-
-def paths_from_measure(problem: Problem, stream: Stream) -> Visits:
-    """What paths from points of the measure hand back."""
-    key = (stream / "starts").key
-    starts = sample_interior(problem, _STARTS, dtype=jnp.float32, key=key)
-    seed = (stream / "paths").seed
-    return visited_places(problem, starts, n_paths=_PATHS, n_steps=_STEPS, seed=seed)

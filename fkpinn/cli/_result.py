@@ -12,6 +12,8 @@ _ERRORS = {
     "h1_rel": "relative H1 error",
     "h1_abs": "absolute H1 error",
     "linf": "largest error",
+    "constant": "relative L2 error of a constant",
+    "skill": "error over the best trivial one",
 }
 
 
@@ -41,7 +43,11 @@ def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     errors = result.get("errors")
     rows = (
-        [(label, f"{errors[key]:.3e}") for key, label in _ERRORS.items() if key in errors]
+        [
+            (name, f"{errors[key]:.3e}")
+            for key, name in _ERRORS.items()
+            if errors.get(key) is not None
+        ]
         if errors
         else [("errors", "no reference solution to compare with")]
     )

@@ -1,5 +1,6 @@
 """Errors against a reference."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..problem import Problem
 from ..reference import AbstractReference
 
 _CHUNK = 16384
+_POINTS_A_COORDINATE = 3  # of fewer points an affine function learns chance
 
 
 def errors(
@@ -37,24 +39,46 @@ def errors(
     if not np.all(np.isfinite(value)):
         bad = int(np.argmin(np.isfinite(value)))
         raise ValueError(f"`u` is not finite at {np.asarray(points[bad])}; got {value[bad]}.")
-    return compare(value, gradient, np.asarray(true_value), np.asarray(true_gradient))
+    truth = np.asarray(true_value), np.asarray(true_gradient)
+    return compare(np.asarray(points), value, gradient, *truth)
 
 
 def compare(
-    value: np.ndarray, gradient: np.ndarray, true_value: np.ndarray, true_gradient: np.ndarray
+    points: np.ndarray,
+    value: np.ndarray,
+    gradient: np.ndarray,
+    true_value: np.ndarray,
+    true_gradient: np.ndarray,
 ) -> Errors:
-    """The five error measures from values and gradients at the same points."""
+    """All error measures from values and gradients at the same points."""
     square = np.mean((value - true_value) ** 2)
     slope = np.mean(np.sum((gradient - true_gradient) ** 2, axis=1))
     size = np.mean(true_value**2)
     true_slope = np.mean(np.sum(true_gradient**2, axis=1))
+    constant = float(np.std(true_value) / np.sqrt(size))
+    linear = _affine(points, true_value) / float(np.sqrt(size))
+    least = float(np.nanmin([constant, linear]))
+    relative = float(np.sqrt(square / size))
     return Errors(
         l2_abs=float(np.sqrt(square)),
-        l2_rel=float(np.sqrt(square / size)),
+        l2_rel=relative,
         h1_abs=float(np.sqrt(square + slope)),
         h1_rel=float(np.sqrt((square + slope) / (size + true_slope))),
         linf=float(np.max(np.abs(value - true_value))),
+        constant=constant,
+        linear=linear,
+        skill=relative / least if least > 0 else math.inf,
     )
+
+
+def _affine(points: np.ndarray, true_value: np.ndarray) -> float:
+    """Root mean square of what the best affine function of the point leaves."""
+    n, d = points.shape
+    if n < _POINTS_A_COORDINATE * (d + 1):
+        return math.nan
+    rows = np.column_stack([np.ones(n), points]).astype(np.float64)
+    fitted = rows @ np.linalg.lstsq(rows, true_value, rcond=None)[0]
+    return float(np.sqrt(np.mean((fitted - true_value) ** 2)))
 
 
 def value_and_gradient(

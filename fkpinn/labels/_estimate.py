@@ -211,6 +211,7 @@ def visited_places(
     n_steps: int | None = None,
     most: int = 1 << 16,
     compute: Compute | None = None,
+    progress: AbstractProgress | None = None,
 ) -> Visits:
     """Run paths to their exits; of each, one place it visited and where it left.
 
@@ -224,6 +225,7 @@ def visited_places(
         n_steps: paths are cut after so many, if given; a walk on spheres is not.
         most: paths, at most, that hand back a place; if there are more, one in so many does.
         compute: device and number of paths side by side; chosen for the device if not given.
+        progress: told how many paths have ended.
 
     Returns:
         `Visits`: `time * f(point)` has the mean of the integral of `f` along paths, discounted.
@@ -240,7 +242,12 @@ def visited_places(
         lanes = current().lanes_for(total)
         batches = _batches(plan, lanes, np.zeros(len(_segments(plan)), bool))
         plan = plan._replace(visits=max(1, -(-plan.visits // len(batches))))
-        found = [ended.visits or () for ended in run_batches(plan, batches, lanes)]
+        progress, found, done = progress or SilentProgress(), [], 0
+        progress.start("paths for points of the residual", total)
+        for ended in run_batches(plan, batches, lanes):
+            found.append(ended.visits)
+            done += len(ended.payoff)
+            progress.update(done)
     return Visits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 

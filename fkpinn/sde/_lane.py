@@ -138,7 +138,7 @@ class AbstractWalk(eqx.Module):
         return 64
 
 
-def absorbed_value(problem: Problem, z) -> Scalar:
+def absorbed_value(problem: Problem, z: SpaceTimePoint) -> Scalar:
     """What the part nearest to the point pays to a path that ends there."""
     value = jnp.zeros((), z.dtype)
     conditions = problem.conditions()
