@@ -8,6 +8,8 @@ import numpy as np
 
 from .._records import finished
 
+_ROUNDING = 1e-24  # mean squares below are no more than that
+
 
 def draw_slice(
     path: Path,
@@ -95,7 +97,9 @@ def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
         }.get(name, {"linewidth": 1.1})
         label = "relative L2 error" if name == "error" else name
         # a trained weighting has a logarithm in it, and the loss may be negative
-        values = [value if (value := record.get(name, 0)) > 0 else np.nan for record in history]
+        values = [v if (v := record.get(name, 0)) > _ROUNDING else np.nan for record in history]
+        if np.all(np.isnan(values)):  # data built in: nothing but rounding
+            continue
         plot.semilogy(steps, values, label=label, **emphasis)
     for before, after in itertools.pairwise(history):
         if before.get("phase") != after.get("phase"):
