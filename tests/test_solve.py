@@ -369,6 +369,13 @@ def test_path_points_likelihood_and_corrections_in_one_run(tmp_path):
     np.testing.assert_array_equal(again(on), found(on))
 
 
+def test_no_other_optimizer_follows_the_one_that_was_asked_for():
+    few = small.changed({"labels.likely_steps": 5, "training.adam_steps": 3, "training.steps": 3})
+    phases = lambda method: {r["phase"] for r in solve(EXIT, settings=few, method=method).history}
+    assert "likelihood" not in phases("fk-pinn-adam")
+    assert "likelihood" in phases("fk-pinn")
+
+
 def test_labels_of_ones_own():
     points = fk.sobol_interior(EXIT, small.n_labels)
     labels = fk.Labels.from_data(points, jnp.ones(len(points)), 0.01)
@@ -494,6 +501,7 @@ def test_pickles_are_never_opened(tmp_path):
         ({"training.momentum": 1.0}, r"`training.momentum` must be at least 0 and below 1"),
         ({"labels.dt": -1.0}, "`labels.dt` must be positive"),
         ({"training.polish_times": 0}, "`training.polish_times` must be at least 1"),
+        ({"points.adaptive": True, "points.visited": 0.5}, "both say where points go"),
         ({"labels.n_paths": 1}, "`labels.n_paths` must be at least 2"),
     ],
 )

@@ -48,9 +48,9 @@ def improve(job: Job, network: Any, *, size: float, trained_in: float) -> Improv
     values of the network with the corrections of its certificate, which are there already. A
     round `refresh` makes new ones, at points where the error was found to be large. Their noise
     shrinks with the error of the network, so they are no floor. The kind with the largest gain for
-    its time comes next, as seen so far or as predicted. Every round trains at least as long as its
-    labels and the certificate take. A network is kept only if its certificate is better than the
-    one before.
+    its time comes next, as seen so far or as predicted. A round trains as long as its labels and
+    the certificate take, but in many dimensions, where these take long, in two parts at most. A
+    network is kept only if its certificate is better than the one before.
 
     Args:
         job: what is to be solved; `certificate.rounds` is the most there are, `certificate.target`

@@ -65,8 +65,8 @@ class LabelSettings:
             labels' error, and so of their weights.
         weight: of the labels at the start, in units of their own noise.
         rate: factor of that weight at every step of the natural gradient.
-        likely_steps: of the natural gradient, after all others, in which labels weigh what their
-            noise says beside the residual that is left.
+        likely_steps: of the natural gradient, after all others of it, in which labels weigh what
+            their noise says beside the residual that is left.
     """
 
     p_data: float = 0.12
@@ -169,6 +169,11 @@ class Settings:
             value = self.get(name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"`{name}` must be positive; got {value}.")
+        if self.points.adaptive and self.points.visited > 0:
+            raise ValueError(
+                "`points.adaptive` and `points.visited` both say where points go; got true and "
+                f"{self.points.visited}. Set one of them to false or 0."
+            )
         if self.labels.rate > 1:
             raise ValueError(f"`labels.rate` must lie in (0, 1]; got {self.labels.rate}.")
 

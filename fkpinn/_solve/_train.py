@@ -16,7 +16,7 @@ from ..labels import Labels
 from ..loss import AbstractSampler, Adaptive, Fixed, Loss, cast, make_loss
 from ..nn import MLP, HardDirichlet
 from ..problem import AbstractCondition, Coefficient, Problem
-from ..train import Fit, Phase, fit, fit_many, working_in
+from ..train import Fit, NaturalGradient, Phase, fit, fit_many, working_in
 from ._job import Job
 from ._methods import Weighted, polish_weights, polisher
 from ._settings import Settings
@@ -39,7 +39,9 @@ def train(job: Job, labels: Labels | None) -> Fit:
         progress=job.progress, watch=job.watch, folder=job.folder,
         interval=job.settings.training.checkpoint_seconds, key=work.key,
     )  # fmt: skip
-    return found if labels is None else _by_likelihood(job, found, labels)
+    natural = isinstance(work.phases[-1].optimizer, NaturalGradient)
+    own = job.parts.optimizer is not None or job.parts.weighting is not None
+    return found if labels is None or own or not natural else _by_likelihood(job, found, labels)
 
 
 def _by_likelihood(job: Job, found: Fit, labels: Labels) -> Fit:

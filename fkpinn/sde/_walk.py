@@ -218,9 +218,8 @@ def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
     start = functools.partial(_start, plan.problem, plan.walk, queue, visits=plan.visits > 0)
     kept = None
     if plan.visits:
-        wide, one = jnp.zeros((plan.visits, plan.problem.n_coords)), jnp.zeros(plan.visits)
-        kept = _Kept(*(leaf.astype(plan.points.dtype) for leaf in (wide, one, wide, one)))
-        kept = jax.tree.map(jnp.copy, kept)  # each is given away on its own
+        wide, one = (plan.visits, plan.problem.n_coords), (plan.visits,)
+        kept = _Kept(*(jnp.zeros(shape, plan.points.dtype) for shape in (wide, one, wide, one)))
     shapes = jax.eval_shape(jax.vmap(start), jnp.zeros(width, jnp.uint32))
     return _State(
         lanes=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes),
