@@ -22,6 +22,8 @@ _SWITCH = "FKPINN_CACHE"
 _OFF = ("0", "off", "no", "false", "none")
 _MOST_BYTES = 2 << 30  # of compiled code on disk; the longest unused goes first
 _WORTH_KEEPING = 0.05  # seconds of compilation
+_APART_ON_ACCELERATOR = 3  # dimensions whose coordinates are arrays of their own
+_COORDINATES = 1 << 24  # of all paths that an accelerator moves at a time
 
 
 class Lanes(NamedTuple):
@@ -30,7 +32,8 @@ class Lanes(NamedTuple):
     Where starting a loop is dear, `unroll` steps are compiled into one piece, and with `kernel`
     (`triton`, or `interpret` to try it anywhere) whole rounds into one launch. Ended paths are
     replaced `refills` times in the life of a path. `room` is the least number of payoffs of a batch
-    that arrays are made for, so that batches of many sizes share compiled code.
+    that arrays are made for, so that batches of many sizes share compiled code. In up to `apart`
+    dimensions each coordinate is an array of its own, in more they are rows, in plain loops.
     """
 
     widths: tuple[int, ...]
@@ -40,6 +43,7 @@ class Lanes(NamedTuple):
     kernel: str = ""
     refills: int = 8
     room: int = 1 << 17
+    apart: int = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Compute:
         """Rows of a Jacobian that are computed at a time."""
         return max(64, self.jacobian_entries // max(n_parameters, 1))
 
-    def lanes_for(self, paths: int) -> Lanes:
+    def lanes_for(self, paths: int, dim: int) -> Lanes:
         """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths."""
         if self.lanes is not None:
             return self.lanes
@@ -94,9 +98,12 @@ class Compute:
             widths = (2048, 128) if paths > 1 << 14 else (256,)
             return Lanes(widths, 1 << 16, self.threads)
         room = 1 << 23  # for every batch: an accelerator compiles much longer than it runs
-        if paths <= 1 << 18:  # a kernel compiles longer than a run takes
-            # where few paths are much longer than others, they go on in few lanes
-            return Lanes((1 << 16, 1 << 12), 1 << 22, 1, room=room)
+        if dim > _APART_ON_ACCELERATOR or paths <= 1 << 18:
+            # a kernel compiles longer than a small run takes; where few paths are much longer
+            # than others, they go on in few lanes
+            widest = min(1 << 18 if paths > 1 << 18 else 1 << 16, _COORDINATES // dim)
+            widths = (1 << (widest.bit_length() - 1), 1 << 12)
+            return Lanes(widths, 1 << 22, 1, room=room, apart=_APART_ON_ACCELERATOR)
         kernel = "triton" if self.backend == "gpu" else ""
         return Lanes((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, room=room)
 

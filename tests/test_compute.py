@@ -37,10 +37,10 @@ def test_cores_are_those_this_process_may_use(monkeypatch):
 
 def test_lanes_fit_the_device():
     cpu = Compute("cpu", 2, row_chunk=512, jacobian_entries=0)
-    assert cpu.lanes_for(1).widths == (256,) and cpu.lanes_for(1 << 20).widths == (2048, 128)
+    assert cpu.lanes_for(1, 2).widths == (256,) and cpu.lanes_for(1 << 20, 2).widths == (2048, 128)
     assert cpu.jacobian_rows(10**6) == 64 and cpu.first_precision == "float32"
     gpu = Compute("gpu", 8, row_chunk=None, jacobian_entries=1 << 28)
-    assert gpu.lanes_for(1 << 20).kernel == "triton" and gpu.lanes_for(1 << 10).kernel == ""
+    assert gpu.lanes_for(1 << 20, 2).kernel == "triton" and gpu.lanes_for(1 << 10, 2).kernel == ""
     assert gpu.jacobian_rows(1 << 20) == 256 and gpu.first_precision == "float64"
 
 

@@ -243,7 +243,7 @@ def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
     for a true square `e`.
     """
     n = len(paths.points)
-    n_paths = max(_PILOT, current().lanes_for(1).widths[0] // _POINTS)
+    n_paths = max(_PILOT, current().lanes_for(1, paths.problem.dim).widths[0] // _POINTS)
     while True:
         pilot = paths.run(n_paths, stream=f"pilot/{n_paths}", pilot=True)
         spent = pilot.provenance["seconds"]["run"]

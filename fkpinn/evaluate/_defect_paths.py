@@ -110,7 +110,7 @@ class DefectPaths:
     def _how(self) -> dict[str, Any]:
         here = current()
         # runs of all sizes share what is compiled
-        compute = dataclasses.replace(here, lanes=here.lanes_for(1))
+        compute = dataclasses.replace(here, lanes=here.lanes_for(1, self.problem.dim))
         return {
             "scheme": self.walk,
             "read_every": _READ_EVERY if self.stepped else 1,

@@ -112,7 +112,7 @@ def estimate_labels(
         chosen, plan = _planned(
             problem, points, n_paths=n_paths, dt=dt, seed=(stream / "paths").seed, **how
         )
-        lanes = current().lanes_for(len(points) * n_paths)
+        lanes = current().lanes_for(len(points) * n_paths, problem.dim)
         progress = progress or SilentProgress()
         store, partial = _files(store)
         options = {"read_every": read_every, "forget": forget, "refine": refine, "bias": bias}
@@ -196,7 +196,7 @@ def compile_labels(
         forget=forget, refine=refine,
     )  # fmt: skip
     with using(compute):
-        lanes = current().lanes_for(len(points) * n_paths)
+        lanes = current().lanes_for(len(points) * n_paths, problem.dim)
         compile_batch(plan, lanes, len(points) * n_paths)
 
 
@@ -239,7 +239,7 @@ def visited_places(
     if n_steps is not None and plan.n_steps is None and not problem.timed:
         plan = plan._replace(n_steps=n_steps)
     with using(compute):
-        lanes = current().lanes_for(total)
+        lanes = current().lanes_for(total, problem.dim)
         batches = _batches(plan, lanes, np.zeros(len(_segments(plan)), bool))
         plan = plan._replace(visits=max(1, -(-plan.visits // len(batches))))
         progress, found, done = progress or SilentProgress(), [], 0

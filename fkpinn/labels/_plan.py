@@ -259,7 +259,8 @@ class _Pilot:
         most = None if self.problem.timed else _MOST_STEPS
         seed = (self.stream / "probe").seed
         plan = Plan(self.problem, self.chosen.walk, self.points, _SMALL, dt, most, seed)
-        lanes = current().lanes_for(2 * half)  # as `run` has, to share what is compiled
+        # as `run` has, to share what is compiled
+        lanes = current().lanes_for(2 * half, self.problem.dim)
         batches = [(0, half), (half, half)] if lanes.threads == 2 else [(0, 2 * half)]
         ended = list(run_batches(plan, batches, lanes))
         steps = np.concatenate([e.steps for e in ended]).astype(float)

@@ -8,9 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, UInt32
+from jaxtyping import Array, Float, Int32, UInt32
 
-from .._types import Point, Scalar, SpaceTimePoint, Vector
+from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import Layout, Problem
 
 Control: TypeAlias = Callable[..., Any] | None  # of one point; its gradient makes a martingale
@@ -82,13 +82,13 @@ class Lane(NamedTuple):
 class Numbers(NamedTuple):
     """Random numbers of some steps: normals, and what decides about walls and signs."""
 
-    normals: tuple[Scalar, ...]
-    uniforms: tuple[Scalar, ...]
+    normals: Float[Array, " m"]
+    uniforms: Float[Array, " w"]
 
-    def of_step(self, k: int, need: "Need") -> tuple[Vector, tuple[Scalar, ...]]:
+    def of_step(self, k: int, need: "Need") -> "Numbers":
         """Those of the `k`-th step."""
         m, w = need.normals, need.uniforms
-        return jnp.stack(self.normals[k * m : (k + 1) * m]), self.uniforms[k * w : (k + 1) * w]
+        return Numbers(self.normals[k * m : (k + 1) * m], self.uniforms[k * w : (k + 1) * w])
 
 
 class Need(NamedTuple):

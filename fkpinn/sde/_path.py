@@ -1,20 +1,23 @@
 """Paths that move in time steps: move, collect, reflect, stop."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, UInt32
+from jaxtyping import Array, Float, Int32, UInt32
 
-from .._types import Point, Scalar, SpaceTimePoint, Vector
+from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import Problem
 from ._exit import AbstractExit, spread_across
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 from ._reflect import Wall, collect_flux, discounted, meet_walls
 from ._stepper import AbstractStepper
+
+Noise: TypeAlias = Float[Array, " m"]
+Drawn: TypeAlias = Float[Array, " w"]
 
 _QUARTER = 4.0  # ways to a wall over the reach of a step, where steps become shorter
 
@@ -67,14 +70,14 @@ class Scheme(AbstractWalk):
             for k in range(count):
                 lane, _ = _step(problem, self, control, lane, *numbers.of_step(k, need))
             return lane
-        reading = self.choose_step_to_read(problem, lane, numbers.of_step(0, need)[1][-1])
+        reading = self.choose_step_to_read(problem, lane, numbers.of_step(0, need).uniforms)
         for k in range(count):
             reading = self.step_and_read(problem, control, reading, *numbers.of_step(k, need))
         return self.add_what_was_read(problem, reading)
 
-    def choose_step_to_read(self, problem: Problem, lane: Lane, pick: Scalar) -> "Reading":
+    def choose_step_to_read(self, problem: Problem, lane: Lane, uniform: Drawn) -> "Reading":
         """Before the first of `read_every` steps: choose the one at which data are read."""
-        step = (pick * self.read_every).astype(jnp.uint32) + lane.step
+        step = (uniform[-1] * self.read_every).astype(jnp.uint32) + lane.step
         z, zero = lane.at(problem.layout, lane.x), jnp.zeros_like(lane.dt)
         met = None
         if not all(problem.absorbing()):
@@ -83,7 +86,12 @@ class Scheme(AbstractWalk):
         return Reading(lane, step, paying, jnp.int32(0))
 
     def step_and_read(
-        self, problem: Problem, control: Control, reading: "Reading", noise: Vector, uniform: Any
+        self,
+        problem: Problem,
+        control: Control,
+        reading: "Reading",
+        noise: Noise,
+        uniform: Drawn,
     ) -> "Reading":
         """Take one step, and remember where it began if it is the one."""
         before = reading.lane
@@ -158,8 +166,8 @@ def _step(
     if log_discount is not None:
         log_discount = log_discount - problem.reaction(z) * dt
     n_signs = stepper.n_signs(problem)
-    signs = [jnp.where(u < 0.5, -1.0, 1.0).astype(dt.dtype) for u in uniform[:n_signs]]
-    x = stepper.step(problem, z, dt, noise, jnp.stack(signs) if signs else jnp.zeros(0, dt.dtype))
+    signs = jnp.where(uniform[:n_signs] < 0.5, -1.0, 1.0).astype(dt.dtype)
+    x = stepper.step(problem, z, dt, noise, signs)
     of_exit = uniform[n_signs] if scheme.exit.uses_uniform else jnp.zeros_like(dt)
     if all(problem.absorbing()):
         before = -problem.domain.level(lane.x) if scheme.exit.uses_uniform else of_exit

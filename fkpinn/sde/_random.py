@@ -20,7 +20,6 @@ _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 _HALF = np.uint64(32)
 _ROUNDS = 10
-_SPELLED_OUT = 8  # blocks of numbers; more of them are an axis, which is compiled sooner
 _SINE = (
     0.9999999957158399, -0.16666657969904713, 0.008333050617328103,
     -0.0001980904635739699, 2.6051662760628754e-06,
@@ -80,17 +79,35 @@ def normals(of: PathStream, unit: Word, each: int, dtype) -> list[Array]:
     Step `n` takes numbers `n * each` and following of the path's sequence. They come in blocks
     of four; a unit is `whole_blocks(each)` steps.
     """
-
-    def draw(position: Word) -> list[Array]:
-        a, b, c, d = words(of, position, 0)
-        return [*box_muller(a, b, dtype), *box_muller(c, d, dtype)]
-
-    return _of_unit(draw, unit, each)
+    return _of_unit(lambda at: _four_normals(of, at, dtype), unit, each)
 
 
 def uniforms(of: PathStream, unit: Word, each: int, dtype) -> list[Array]:
     """Uniforms in (0, 1), independent of the normals, in the same arrangement."""
-    return _of_unit(lambda at: [uniform(word, dtype) for word in words(of, at, 1)], unit, each)
+    return _of_unit(lambda at: _four_uniforms(of, at, dtype), unit, each)
+
+
+def normal_rows(
+    of: PathStream, first: Word, each: int, steps: int, dtype
+) -> Float[Array, "paths steps each"]:
+    """What `normals` draws, of many steps, as one array."""
+    return _rows(lambda at: _four_normals(of, at, dtype), first, each, steps, dtype)
+
+
+def uniform_rows(
+    of: PathStream, first: Word, each: int, steps: int, dtype
+) -> Float[Array, "paths steps each"]:
+    """What `uniforms` draws, of many steps, as one array."""
+    return _rows(lambda at: _four_uniforms(of, at, dtype), first, each, steps, dtype)
+
+
+def _four_normals(of: PathStream, position: Word, dtype) -> list[Array]:
+    a, b, c, d = words(of, position, 0)
+    return [*box_muller(a, b, dtype), *box_muller(c, d, dtype)]
+
+
+def _four_uniforms(of: PathStream, position: Word, dtype) -> list[Array]:
+    return [uniform(word, dtype) for word in words(of, position, 1)]
 
 
 def whole_blocks(each: int) -> int:
@@ -114,11 +131,20 @@ def ahead(draw: Callable[[Word], list[Array]], first: Word, each: int, steps: in
 
 def _of_unit(draw: Callable[[Word], list[Array]], unit: Word, each: int) -> list[Array]:
     blocks = each * whole_blocks(each) // 4
-    if blocks <= _SPELLED_OUT:
-        return [n for k in range(blocks) for n in draw(unit * np.uint32(blocks) + np.uint32(k))]
-    axis = jnp.arange(blocks, dtype=jnp.uint32).reshape((-1,) + (1,) * jnp.ndim(unit))
-    found = draw(unit[None] * np.uint32(blocks) + axis)
-    return [n[k] for k in range(blocks) for n in found]
+    return [n for k in range(blocks) for n in draw(unit * np.uint32(blocks) + np.uint32(k))]
+
+
+def _rows(
+    draw: Callable[[Word], list[Array]], first: Word, each: int, steps: int, dtype
+) -> Float[Array, "paths steps each"]:
+    if each == 0:
+        return jnp.zeros((len(first), steps, 0), dtype)
+    unit = whole_blocks(each)
+    blocks = each * unit // 4
+    start = first // np.uint32(unit) * np.uint32(blocks)
+    count = np.arange(steps // unit * blocks, dtype=np.uint32)
+    four = draw(start[:, None] + count[None])
+    return jnp.stack(four, axis=2).reshape(len(first), steps, each)
 
 
 def uniform(word: Word, dtype) -> Float[Array, "..."]:

@@ -156,7 +156,7 @@ def source_weight(
     return screening(t * inner**2, dim) / screening(t * outer**2, dim) ** 2
 
 
-def _step(problem: Problem, lane: Lane, noise: Vector, uniform: tuple, shell: float) -> Lane:
+def _step(problem: Problem, lane: Lane, noise: Vector, uniform: Array, shell: float) -> Lane:
     """Jump to a sphere or, close to the boundary, end or step back."""
     distance = problem.domain.signed_distance(lane.x)
     noise = noise + 1e-15  # in single precision, one pair of normals in 2**25 is zero

@@ -18,11 +18,20 @@ from ..problem import Problem
 from ._apart import apart
 from ._lane import AbstractWalk, Lane, Numbers, Visit
 from ._path import Scheme
-from ._random import PathStream, ahead, normals, seed_words, uniforms, whole_blocks, words
+from ._random import (
+    PathStream,
+    ahead,
+    normal_rows,
+    normals,
+    seed_words,
+    uniform_rows,
+    uniforms,
+    whole_blocks,
+    words,
+)
 
 _NORMALS = 128  # a lane draws at a time, at most
 _POINTS = 1 << 12  # least room for points; no more than a few MB
-_SPELLED_OUT = 16  # dimensions; of more, coordinates stay together
 _VISITS = 2  # use of random words, after normals and uniforms
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
@@ -75,7 +84,7 @@ def run_batches(
     plan: Plan, batches: list[tuple[int, int]], lanes: Lanes | None = None
 ) -> Iterator[Ended]:
     """Run ranges of path numbers (path `i` starts at point `i // n_paths`), several at a time."""
-    lanes = lanes or current().lanes_for(len(plan.points) * plan.n_paths)
+    lanes = lanes or current().lanes_for(len(plan.points) * plan.n_paths, plan.problem.dim)
     run = in_context(functools.partial(_run_batch, plan, lanes))
     if lanes.threads == 1 or len(batches) == 1:
         yield from map(run, batches)
@@ -95,22 +104,19 @@ def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
     """The points of the problem that one path visits; for looking, not for speed."""
     queue, walk, dtype = _queue(plan, number, 1), plan.walk, plan.points.dtype
     lane = walk.begin(plan.problem, _start(plan.problem, walk, queue, jnp.zeros((), jnp.uint32)))
-    need, together = walk.need(plan.problem), walk.together(plan.problem)
+    need, together = walk.need(plan.problem), _together(plan)
     advance = eqx.filter_jit(functools.partial(walk.advance, plan.problem, plan.control))
     path = lane.path // np.uint32(2) if plan.antithetic else lane.path
     sign = -1.0 if plan.antithetic and int(lane.path) % 2 else 1.0
-    of, steps = PathStream(queue.seed, lane.point[None], path[None]), _steps_a_round(plan)
+    of, steps = PathStream(queue.seed, lane.point[None, None], path[None, None]), _block(plan)
     yield np.asarray(lane.at(plan.problem.layout, lane.x))
     while True:
         first = lane.step[None]
-        n = ahead(lambda unit: normals(of, unit, need.normals, dtype), first, need.normals, steps)
-        u = ahead(
-            lambda unit: uniforms(of, unit, need.uniforms, dtype), first, need.uniforms, steps
-        )
+        n = sign * normal_rows(of, first, need.normals, steps, dtype)[0]
+        u = uniform_rows(of, first, need.uniforms, steps, dtype)[0]
         for k in range(0, steps, together):
-            rows = range(k, k + together)
-            own = tuple(sign * a[j, 0] for j in rows for a in n)
-            lane = advance(lane, Numbers(own, tuple(a[j, 0] for j in rows for a in u)))
+            own = Numbers(n[k : k + together].reshape(-1), u[k : k + together].reshape(-1))
+            lane = advance(lane, own)
             yield np.asarray(lane.at(plan.problem.layout, lane.x))
             if int(lane.running) == 0:
                 return
@@ -120,10 +126,17 @@ def _widths(lanes: Lanes, count: int) -> list[int]:
     return [w for w in lanes.widths if w < 2 * count] or [lanes.widths[-1]]
 
 
-def _steps_a_round(plan: Plan) -> int:
-    need, together = plan.walk.need(plan.problem), plan.walk.together(plan.problem)
-    block = max(whole_blocks(need.normals), whole_blocks(need.uniforms), together)
-    return block * max(1, min(plan.walk.round(plan.problem), _NORMALS // need.normals) // block)
+def _block(plan: "Plan | _How") -> int:
+    """Steps, at least, that take whole blocks of random numbers and one look at the source."""
+    need = plan.walk.need(plan.problem)
+    return max(whole_blocks(need.normals), whole_blocks(need.uniforms), _together(plan))
+
+
+def _steps_a_round(plan: Plan, lanes: Lanes) -> int:
+    block, steps = _block(plan), plan.walk.round(plan.problem)
+    if plan.problem.dim <= lanes.apart:
+        steps = min(steps, _NORMALS // plan.walk.need(plan.problem).normals)
+    return block * max(1, steps // block)
 
 
 def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
@@ -133,7 +146,7 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
     width = widths.pop(0)
     state = _begin(plan, queue, width, _room(count, lanes.room))
     run = _compiled(plan, lanes, queue, state)
-    rounds, work, step = 1, 0, _steps_a_round(plan)
+    rounds, work, step = 1, 0, _steps_a_round(plan, lanes)
     while True:
         state = run(queue, state, jnp.asarray(rounds, jnp.int32))
         left, cursor = map(int, jax.device_get((state.left, state.cursor)))
@@ -255,6 +268,7 @@ class _How(NamedTuple):
     control: Callable[..., Any] | None
     antithetic: bool
     steps: int
+    apart: bool  # an array for each coordinate, or rows of them
     unroll: int
     kernel: str
 
@@ -265,9 +279,10 @@ def _compiled(plan: Plan, lanes: Lanes, queue: _Queue, state: _State) -> Callabl
     It is shared between plans that differ in numbers only.
     """
     problem, walk, control = plan.problem, plan.walk, plan.control
-    spelled = problem.dim <= _SPELLED_OUT  # else it would take minutes to compile
-    unroll, kernel = (lanes.unroll, lanes.kernel) if spelled else (0, "")
-    how = _How(problem, walk, control, plan.antithetic, _steps_a_round(plan), unroll, kernel)
+    apart = problem.dim <= lanes.apart
+    unroll, kernel = (lanes.unroll, lanes.kernel) if apart else (0, "")
+    steps = _steps_a_round(plan, lanes)
+    how = _How(problem, walk, control, plan.antithetic, steps, apart, unroll, kernel)
     arrays, loop = _shared(how)
     if kernel and not loop.refused:
         try:
@@ -363,13 +378,13 @@ def _is_lowering_error(error: Exception) -> bool:
 def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) -> _State:
     """Start new paths in idle lanes, run all for some rounds, and harvest those that end."""
     state = _refill(how, queue, state)
-    lanes = _split(state.lanes)  # for the compiler's sake
+    lanes = _split(state.lanes) if how.apart else state.lanes
     if how.kernel:
         lanes = _launch(how, queue.seed, lanes, rounds)
     else:
         one = lambda _, lanes: _round(how, queue.seed, lanes)
         lanes = jax.lax.fori_loop(0, rounds, one, lanes)
-    state = state._replace(lanes=_joined(lanes))
+    state = state._replace(lanes=_joined(lanes) if how.apart else lanes)
     return _harvest(how, queue, state)
 
 
@@ -408,63 +423,117 @@ def _launch(how: _How, seed: tuple, lanes: Lane, rounds: Int[Array, ""]) -> Lane
 
 def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Some steps in all lanes, and the running sums added to the payoffs."""
-    need, together = how.walk.need(how.problem), how.walk.together(how.problem)
-    path, dtype = lanes.path, lanes.dt.dtype
-    of = PathStream(seed, lanes.point, path // np.uint32(2) if how.antithetic else path)
-    sign = jnp.where(path % np.uint32(2) == 0, 1.0, -1.0).astype(dtype)
-
-    def draw_normals(unit) -> list[Array]:
-        drawn = normals(of, unit, need.normals, dtype)
-        return [jnp.broadcast_to(sign, n.shape) * n for n in drawn] if how.antithetic else drawn
-
-    draw_uniforms = lambda unit: uniforms(of, unit, need.uniforms, dtype)
-    scalar = jax.ShapeDtypeStruct((), dtype)
-    single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), lanes)
-    point: Any = jax.ShapeDtypeStruct((len(lanes.x),), dtype)
-    single = single._replace(x=point)
-    if lanes.visit is not None:
-        single = single._replace(visit=single.visit._replace(x=point))
-    several = lambda count: tuple([scalar] * count * together)
-    some: Any = Numbers(several(need.normals), several(need.uniforms))  # pyright: ignore
-    advance = functools.partial(how.walk.advance, how.problem, how.control)
-    spelled = how.problem.dim <= _SPELLED_OUT
-    advance = apart(advance, single, some) if spelled else _mapped(advance)
-
-    def one_piece(_, lanes: Lane) -> Lane:  # no array holds the numbers of many steps
-        piece = _piece(how)
-        m, w = need.normals * together, need.uniforms * together
-        n = _in_rows(draw_normals, lanes.step, need.normals, piece)
-        u = _in_rows(draw_uniforms, lanes.step, need.uniforms, piece)
-        for k in range(piece // together):
-            lanes = advance(lanes, Numbers(n[k * m : (k + 1) * m], u[k * w : (k + 1) * w]))
-        return lanes
-
-    if how.unroll:
-        lanes = jax.lax.fori_loop(0, how.steps // _piece(how), one_piece, lanes)
-    else:
-        drawn = Numbers(
-            tuple(ahead(draw_normals, lanes.step, need.normals, how.steps)),
-            tuple(ahead(draw_uniforms, lanes.step, need.uniforms, how.steps)),
-        )
-
-        pick = lambda k: Numbers(*(tuple(n[k] for n in numbers) for numbers in drawn))
-        if together == 1:
-            move = lambda k, lanes: advance(lanes, pick(k))
-        else:
-            move = _reading_one_step(how, single, pick, together)
-        lanes = jax.lax.fori_loop(0, how.steps // together, move, lanes)
+    lanes = (_steps_apart if how.apart else _steps_in_rows)(how, seed, lanes)
     return lanes._replace(
         payoff=lanes.payoff + lanes.partial, partial=jnp.zeros_like(lanes.partial)
     )
 
 
-def _mapped(advance: Callable[..., Lane]) -> Callable[..., Lane]:
-    """Steps of many paths where coordinates are too many to be named one by one."""
+def _steps_in_rows(how: _How, seed: tuple, lanes: Lane) -> Lane:
+    """Steps with coordinates in rows: little to compile, however many they are."""
+    need, together, block = how.walk.need(how.problem), _together(how), _block(how)
+    path, sign = _pairs(how, lanes)
+    of, dtype = PathStream(seed, lanes.point[:, None], path[:, None]), lanes.dt.dtype
+    lift = lambda function, *_: jax.vmap(function)
+    single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), lanes)
 
-    def run(lanes: Lane, numbers: Numbers) -> Lane:
-        return _split(jax.vmap(advance)(_joined(lanes), numbers))
+    def some(_, lanes: Lane) -> Lane:
+        n = normal_rows(of, lanes.step, need.normals, block, dtype)
+        n = n if sign is None else sign[:, None, None] * n
+        u = uniform_rows(of, lanes.step, need.uniforms, block, dtype)
+        move = _mover(how, single, lambda k: Numbers(n[:, k], u[:, k]), lift)
+        for k in range(block // together):
+            lanes = move(k, lanes)
+        return lanes
 
-    return run
+    return jax.lax.fori_loop(0, how.steps // block, some, lanes)
+
+
+def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
+    """Steps with an array for each coordinate: arithmetic alone, which moves no memory."""
+    need, together = how.walk.need(how.problem), _together(how)
+    path, sign = _pairs(how, lanes)
+    of, dtype = PathStream(seed, lanes.point, path), lanes.dt.dtype
+    single = _example(lanes)
+
+    def draw_normals(unit) -> list[Array]:
+        drawn = normals(of, unit, need.normals, dtype)
+        return drawn if sign is None else [jnp.broadcast_to(sign, n.shape) * n for n in drawn]
+
+    draw_uniforms = lambda unit: uniforms(of, unit, need.uniforms, dtype)
+    if not how.unroll:
+        n = ahead(draw_normals, lanes.step, need.normals, how.steps)
+        u = ahead(draw_uniforms, lanes.step, need.uniforms, how.steps)
+        pick = lambda k: Numbers(tuple(a[k] for a in n), tuple(a[k] for a in u))
+        move = _mover(how, single, pick, apart)
+        return jax.lax.fori_loop(0, how.steps // together, move, lanes)
+
+    piece, m, w = _piece(how), need.normals * together, need.uniforms * together
+    advance = functools.partial(how.walk.advance, how.problem, how.control)
+    advance = apart(advance, single, Numbers(_vector(m, dtype), _vector(w, dtype)))
+
+    def one_piece(_, lanes: Lane) -> Lane:  # no array holds the numbers of many steps
+        n = _one_each(draw_normals, lanes.step, need.normals, piece)
+        u = _one_each(draw_uniforms, lanes.step, need.uniforms, piece)
+        for k in range(piece // together):
+            lanes = advance(lanes, Numbers(n[k * m : (k + 1) * m], u[k * w : (k + 1) * w]))
+        return lanes
+
+    return jax.lax.fori_loop(0, how.steps // piece, one_piece, lanes)
+
+
+def _together(how: "Plan | _How") -> int:
+    return how.walk.together(how.problem)
+
+
+def _pairs(how: _How, lanes: Lane) -> tuple[Array, Array | None]:
+    """Whose normals each path takes, and their sign if every other path takes them reversed."""
+    path = lanes.path
+    if not how.antithetic:
+        return path, None
+    sign = jnp.where(path % np.uint32(2) == 0, 1.0, -1.0).astype(lanes.dt.dtype)
+    return path // np.uint32(2), sign
+
+
+def _vector(n: int, dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct((n,), dtype)
+
+
+def _example(lanes: Lane) -> Lane:
+    """One path of those whose coordinates are apart, as shapes."""
+    single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((), leaf.dtype), lanes)
+    x = _vector(len(lanes.x), lanes.dt.dtype)
+    visit = None if single.visit is None else single.visit._replace(x=x)
+    return single._replace(x=x, visit=visit)
+
+
+def _mover(how: _How, single: Lane, pick: Callable[..., Numbers], lift: Callable[..., Any]):
+    """What takes the `k`-th steps of all paths; `lift` makes a function of all of one of a path."""
+    walk, problem, together = how.walk, how.problem, _together(how)
+    need, dtype = walk.need(problem), single.dt.dtype
+    noise, uniform = _vector(need.normals, dtype), _vector(need.uniforms, dtype)
+    if together == 1:
+        advance = functools.partial(walk.advance, problem, how.control)
+        advance = lift(advance, single, Numbers(noise, uniform))
+        return lambda k, lanes: advance(lanes, pick(k))
+
+    # steps of which one is read, one after the other: in one piece compilers repeat their work
+    assert isinstance(walk, Scheme)
+    choose = functools.partial(walk.choose_step_to_read, problem)
+    reading = jax.eval_shape(choose, single, uniform)
+    choose = lift(choose, single, uniform)
+    take = lift(
+        functools.partial(walk.step_and_read, problem, how.control), reading, noise, uniform
+    )
+    add = lift(functools.partial(walk.add_what_was_read, problem), reading)
+
+    def move(k, lanes: Lane) -> Lane:
+        first = k * together
+        step = lambda j, reading: take(reading, *pick(first + j))
+        start = choose(lanes, pick(first).uniforms)
+        return add(jax.lax.fori_loop(0, together, step, start))
+
+    return move
 
 
 def _split(lanes: Lane) -> Lane:
@@ -481,39 +550,12 @@ def _joined(lanes: Lane) -> Lane:
     return lanes._replace(x=jnp.stack(lanes.x, axis=1), visit=visit)
 
 
-def _reading_one_step(how: _How, single: Lane, pick: Callable[..., Numbers], together: int):
-    """Steps of which one is read, one after the other: in one piece compilers repeat their work."""
-    walk, problem, need = how.walk, how.problem, how.walk.need(how.problem)
-    assert isinstance(walk, Scheme)
-    scalar = jax.ShapeDtypeStruct((), single.dt.dtype)
-    noise = jax.ShapeDtypeStruct((need.normals,), single.dt.dtype)
-    reading = jax.eval_shape(functools.partial(walk.choose_step_to_read, problem), single, scalar)
-    choose = apart(functools.partial(walk.choose_step_to_read, problem), single, scalar)
-    advance_one = apart(
-        functools.partial(walk.step_and_read, problem, how.control),
-        reading,
-        noise,
-        (scalar,) * need.uniforms,
-    )
-    add = apart(functools.partial(walk.add_what_was_read, problem), reading)
-
-    def move(k, lanes: Lane) -> Lane:
-        first = k * together
-        start = choose(lanes, pick(first).uniforms[-1])
-        step = lambda j, reading: advance_one(reading, *pick(first + j))
-        return add(jax.lax.fori_loop(0, together, step, start))
-
-    return move
-
-
 def _piece(how: _How) -> int:
     """Steps that are compiled together: about `unroll`, in whole blocks of numbers."""
-    need = how.walk.need(how.problem)
-    whole = max(whole_blocks(need.normals), whole_blocks(need.uniforms))
-    return min(how.steps, max(how.unroll, whole, how.walk.together(how.problem)))
+    return min(how.steps, max(how.unroll, _block(how)))
 
 
-def _in_rows(draw: Callable[..., list[Array]], first: Array, each: int, steps: int) -> tuple:
+def _one_each(draw: Callable[..., list[Array]], first: Array, each: int, steps: int) -> tuple:
     """The numbers of many steps, each an array of its own."""
     if each == 0:
         return ()
@@ -529,7 +571,7 @@ def _refill(how: _How, queue: _Queue, state: _State) -> _State:
     visits = state.kept is not None
     start = functools.partial(_start, how.problem, how.walk, queue, visits=visits)
     new = jax.vmap(start)(jnp.minimum(number, queue.total - np.uint32(1)))
-    new = _one_by_one(functools.partial(how.walk.begin, how.problem), new)
+    new = _one_by_one(how, how.walk.begin, new)
     like = lambda leaf: fresh.reshape(fresh.shape + (1,) * (leaf.ndim - 1))
     lanes = jax.tree.map(lambda a, b: jnp.where(like(a), a, b), new, state.lanes)
     return state._replace(
@@ -547,7 +589,7 @@ def _harvest(how: _How, queue: _Queue, state: _State) -> _State:
     nowhere = np.uint32(len(state.payoff)) + jnp.arange(len(over), dtype=jnp.uint32)
     slot = jnp.where(over & (state.slot < queue.total), state.slot, nowhere)
     write = lambda kept, new: kept.at[slot].set(new, mode="drop", unique_indices=True)
-    payoff = _one_by_one(functools.partial(how.walk.finish, how.problem), lanes)
+    payoff = _one_by_one(how, how.walk.finish, lanes)
     late = jnp.zeros_like(lanes.running) if lanes.late is None else lanes.late
     return state._replace(
         payoff=write(state.payoff, payoff),
@@ -616,8 +658,11 @@ def _start(
     return lane._replace(visit=Visit(lane.x, lane.step, zero, zero, word | np.uint32(1)))
 
 
-def _one_by_one(function: Callable[[Lane], Any], lanes: Lane) -> Any:
-    """A function of a path for all lanes, rounded alike however many they are."""
+def _one_by_one(how: _How, function: Callable[..., Any], lanes: Lane) -> Any:
+    """A function of a problem and a path for all lanes, rounded alike however many they are."""
+    function = functools.partial(function, how.problem)
+    if not how.apart:
+        return jax.vmap(function)(lanes)
     single = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), lanes)
     found = apart(function, single)(_split(lanes))
     return _joined(found) if isinstance(found, Lane) else found

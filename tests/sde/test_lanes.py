@@ -11,14 +11,24 @@ import pytest
 import fkpinn as fk
 from fkpinn._compute import Lanes
 from fkpinn.sde import (
+    BridgeExit,
     EulerMaruyama,
+    Heun,
     PlainExit,
     Plan,
     Scheme,
     describe_lost_path,
     run_batches,
 )
-from fkpinn.sde._random import PathStream, ahead, normals, seed_words
+from fkpinn.sde._random import (
+    PathStream,
+    ahead,
+    normal_rows,
+    normals,
+    seed_words,
+    uniform_rows,
+    uniforms,
+)
 from fkpinn.sde._walk import follow
 
 POINTS = jnp.asarray([[0.2], [0.5], [0.9]])
@@ -69,8 +79,13 @@ def expected(n_paths, **how):
 
 @pytest.mark.parametrize(
     "widths",
-    [Lanes((16, 4), 64, 1), Lanes((4,), 64, 1, 4), Lanes((8,), 64, 1, 4, "interpret")],
-    ids=["narrowing", "unrolled", "kernel"],
+    [
+        Lanes((16, 4), 64, 1),
+        Lanes((4,), 64, 1, 4),
+        Lanes((8,), 64, 1, 4, "interpret"),
+        Lanes((16, 4), 64, 1, apart=0),
+    ],
+    ids=["narrowing", "unrolled", "kernel", "rows"],
 )
 def test_payoffs_and_steps_are_those_of_single_paths(widths):
     truth = expected(7)
@@ -125,15 +140,39 @@ def test_paths_of_a_parabolic_problem_end_at_the_horizon():
     np.testing.assert_allclose(ended.payoff, x + (1.0 - t) + left_ends, rtol=1e-10)
 
 
-def test_many_numbers_a_step_are_those_of_few():
-    """From nine blocks on they are drawn along an axis."""
-    word = jnp.zeros(2, jnp.uint32)
-    of = PathStream(tuple(map(jnp.asarray, seed_words(3))), word, jnp.arange(2, dtype=jnp.uint32))
-    few = ahead(lambda unit: normals(of, unit, 4, jnp.float64), word, 4, 9)
-    many = ahead(lambda unit: normals(of, unit, 36, jnp.float64), word, 36, 1)
-    few = np.stack(few, axis=1).reshape(36, 2)
-    np.testing.assert_array_equal(np.stack(many, axis=1).reshape(36, 2), few)
-    assert ahead(lambda unit: normals(of, unit, 0, jnp.float64), word, 0, 4) == []
+@pytest.mark.parametrize("each", [1, 3, 4, 10])
+def test_numbers_in_rows_are_those_that_are_apart(each):
+    step = jnp.asarray([0, 8], jnp.uint32)
+    word, path = jnp.zeros(2, jnp.uint32), jnp.arange(2, dtype=jnp.uint32)
+    of = PathStream(tuple(map(jnp.asarray, seed_words(3))), word, path)
+    in_rows = PathStream(of.seed, word[:, None], path[:, None])
+    for single, rows in ((normals, normal_rows), (uniforms, uniform_rows)):
+        found = ahead(lambda unit, draw=single: draw(of, unit, each, jnp.float64), step, each, 8)
+        drawn = rows(in_rows, step, each, 8, jnp.float64)
+        np.testing.assert_array_equal(np.stack(found, axis=2).transpose(1, 0, 2), drawn)
+        assert ahead(lambda unit, draw=single: draw(of, unit, 0, jnp.float64), step, 0, 4) == []
+        assert rows(in_rows, step, 0, 4, jnp.float64).shape == (2, 4, 0)
+
+
+def test_loops_pieces_and_rows_take_the_same_steps():
+    """With all that a path may carry: walls, discount, pairs, a control, one step read in four."""
+    problem = fk.Problem(
+        fk.Box([0.0, 0.0], [1.0, 1.0], name=("left", "right", "low", "high")),
+        drift=lambda x: -x, source=lambda x: x[0], reaction=lambda x: 0.5 + x[1],
+        boundary={"left": 1.0, "right": 2.0, "low": fk.Robin(1.0, 2.0), "high": fk.Neumann(0.5)},
+        check=False,
+    )  # fmt: skip
+    points = jnp.asarray([[0.3, 0.2], [0.6, 0.9]])
+    walk = Scheme(Heun(), BridgeExit(), read_every=4, refine=4)
+    how = Plan(problem, walk, points, 6, 0.02, 500, SEED, True, lambda z: z[0] * z[1], 3)
+    kinds = [Lanes((8,), 64, 1), Lanes((8,), 64, 1, 4), Lanes((8,), 64, 1, apart=0)]
+    loops, *others = [next(run_batches(how, [(0, 12)], lanes)) for lanes in kinds]
+    assert len(set(loops.steps)) > 3 and len(set(loops.payoff)) == 12
+    for other in others:
+        np.testing.assert_array_equal(other.steps, loops.steps)
+        np.testing.assert_allclose(other.payoff, loops.payoff, rtol=1e-10)
+        close = functools.partial(np.testing.assert_allclose, rtol=1e-9)
+        jax.tree.map(close, other.visits, loops.visits)
 
 
 def test_a_lost_path_says_what_failed_and_where():

@@ -42,7 +42,7 @@ def lane_at(x, dt=0.01, *, discounts=False, start=None, n_steps=None) -> Lane:
 
 
 def numbers(normals, uniforms=()) -> Numbers:
-    return Numbers(tuple(map(number, normals)), tuple(map(number, uniforms)))
+    return Numbers(jnp.asarray(normals, float), jnp.asarray(uniforms, float))
 
 
 def square(**data) -> fk.Problem:
@@ -286,7 +286,7 @@ def test_one_step_in_four_counts_for_all():
 
     @jax.jit
     def run(x, pick, normals):
-        drawn = Numbers(tuple(normals), (pick, number(0.0), number(0.0), number(0.0)))
+        drawn = Numbers(normals, jnp.stack([pick, *[number(0.0)] * 3]))
         return scheme.advance(problem, None, lane_at([x]), drawn)
 
     drawn = jnp.asarray([0.1, 0.2, -0.3, 0.4])

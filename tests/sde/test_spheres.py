@@ -186,7 +186,9 @@ def test_a_zero_direction_is_no_loss():
     x = jnp.asarray([0.1, 0.2], jnp.float32)
     none = jnp.zeros((), jnp.uint32)
     lane = Lane(none, none, none, None, None, zero, x, None, zero, zero, jnp.int32(1), None)
-    moved = Spheres().advance(problem, None, lane, Numbers((zero, zero), (half, half, half)))
+    moved = Spheres().advance(
+        problem, None, lane, Numbers(jnp.stack([zero] * 2), jnp.stack([half] * 3))
+    )
     assert np.all(np.isfinite(np.asarray(moved.x)))
     assert abs(float(jnp.linalg.norm(moved.x - x)) - (1.0 - math.hypot(0.1, 0.2))) < 1e-5
 
@@ -227,3 +229,12 @@ def test_what_does_not_fit_is_refused(how, message):
 def test_a_bad_epsilon_is_refused():
     with pytest.raises(ValueError, match=r"must lie between 0 and 0.1.*got 0.5. Try 2e-4"):
         Spheres(0.5)
+
+
+def test_a_walk_that_is_cut_is_paid_its_source_alone():
+    problem = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=1.0, boundary=100.0, check=False)
+    plan = Plan(problem, Spheres(), jnp.asarray([[0.2, 0.1]]), 8, 0.0, 1, seed=2)
+    [ended] = run_batches(plan, [(0, 8)], Lanes((8,), 64, 1))
+    assert np.all(ended.late) and np.all(ended.steps == 1)
+    # mean time to leave the ball around the first point, twice as long in a Laplacian's half
+    np.testing.assert_allclose(ended.payoff, (1 - math.hypot(0.2, 0.1)) ** 2 / 2, rtol=1e-5)
