@@ -1,13 +1,16 @@
 """What the benchmarks share: the call that is timed, and where and with what it was."""
 
 import functools
+import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,19 +79,50 @@ def _truth(name: str, n: int) -> tuple[AbstractReference, Any]:
     return catalogue_reference(name), sobol_interior(catalogue(name).problem, n)
 
 
-def run_process(words: Sequence[str], place: Path) -> tuple[str, float, float]:
-    """A command in a folder: what it prints, its seconds, and the most memory it held, in MiB."""
-    began = time.perf_counter()
+def run_process(
+    words: Sequence[str],
+    place: Path,
+    *,
+    name: str | None = None,
+    limit: float | None = None,
+    environment: Mapping[str, str | None] | None = None,
+) -> tuple[str, float, float]:
+    """A command in a folder: what it prints, its seconds, and the most memory it held, in MiB.
+
+    Args:
+        words: the command.
+        place: the folder.
+        name: what errors call it; the command itself if not given.
+        limit: seconds after which it is ended, which is a `TimeoutError`.
+        environment: variables to set, or to unset where None.
+    """
+    changed = os.environ | (environment or {})
+    began, name = time.perf_counter(), name or f"`{' '.join(words)}`"
     with tempfile.TemporaryFile("w+") as out:
-        process = subprocess.Popen(words, cwd=place, stdout=out)
-        _, status, used = os.wait4(process.pid, 0)
+        process = subprocess.Popen(
+            words, cwd=place, stdout=out, env={k: v for k, v in changed.items() if v is not None}
+        )
+        late = threading.Timer(limit, process.kill) if limit is not None else None
+        if late is not None:
+            late.start()
+        try:
+            _, status, used = os.wait4(process.pid, 0)
+        except BaseException:  # nobody waits for it any more
+            process.kill()
+            raise
+        finally:
+            if late is not None:
+                late.cancel()
+        seconds = time.perf_counter() - began
         process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode == -signal.SIGKILL and limit is not None and seconds >= limit:
+            raise TimeoutError(f"{name} was ended after {seconds:.0f} s.")
         if process.returncode:
-            raise RuntimeError(f"`{' '.join(words)}` ended with code {process.returncode}.")
+            raise RuntimeError(f"{name} ended with code {process.returncode}.")
         out.seek(0)
         said = out.read()
     unit = 1 << (20 if sys.platform == "darwin" else 10)  # what a MiB is in `ru_maxrss`
-    return said, time.perf_counter() - began, used.ru_maxrss / unit
+    return said, seconds, used.ru_maxrss / unit
 
 
 def say(text: str) -> None:
@@ -103,3 +137,7 @@ def _cpu() -> str:
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":  # for who must not take the device himself
+    print(json.dumps(surroundings()))

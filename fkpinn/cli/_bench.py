@@ -22,7 +22,9 @@ _OPTIONS = {
     "refresh": ("folder", "preset", "seeds"),
     "examples": ("folder",),
     "sizes": ("folder",),
+    "dimensions": ("problems", "preset", "seeds"),
 }
+_GROWING = ("dimensions",)  # these add to their record row by row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Bench:
     `refresh`: training on with labels corrected by paths, beside the same time without.
     `examples`: the scripts in `examples/` at full size, what they say and how long they take.
     `sizes`: time and memory of the largest sizes in the documentation.
+    `dimensions`: errors, certificates and time of problems in many dimensions, beside bars; rows
+    are added to the record as they end.
 
     Example: `fkpinn bench paths --json`
     """
@@ -54,6 +58,7 @@ class Bench:
             "refresh",
             "examples",
             "sizes",
+            "dimensions",
         ],
         tyro.conf.Positional,
     ]
@@ -70,11 +75,14 @@ class Bench:
     """Where networks and single results are kept, to go on there after a break. By default a
     folder of the benchmark's name in runs."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """How much work a training of `targets`, `ablation` and `refresh` is; `quick` by default."""
+    """How much work a training is; `quick` by default, `best` for `dimensions`."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """Trainings of each kind; 3 by default, 1 for `refresh`."""
+    """Trainings of each kind, with seeds from 0 on; 3 by default, 1 for `refresh`."""
+    problems: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="P ...")] = None
+    """Which problems of `dimensions`; by default those that have a bar on this kind of device."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write the record to this file as well."""
+    """Write the record to this file as well. `dimensions` adds to what is there, in runs if not
+    given."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
@@ -82,11 +90,14 @@ class Bench:
         given = self._given()
         with self.output.reserved():
             module = _load(self.benchmark)
+            given |= {"out": self.out} if self.benchmark in _GROWING else {}
             record = module.run(**given)
-            if self.out is not None:
+            if self.out is not None and self.benchmark not in _GROWING:
                 write_json(self.out, record)
         if self.output.json:
             print_json(record)
+        elif (page := getattr(module, "page", None)) is not None:  # it knows better how to say it
+            print(page(record), end="")
         else:
             _print_record(record)
 
@@ -100,6 +111,7 @@ class Bench:
             "folder": ("folder", self.folder),
             "preset": ("preset", self.preset),
             "seeds": ("seeds", self.seeds),
+            "problems": ("problems", self.problems),
         }
         given = {}
         for name, (argument, value) in options.items():

@@ -2,7 +2,9 @@
 
 import functools
 import json
+import os
 import shutil
+import sys
 
 import jax.random as jr
 import numpy as np
@@ -24,7 +26,8 @@ targets = _bench._load("targets")
 refresh = _bench._load("refresh")
 examples = _bench._load("examples")
 sizes = _bench._load("sizes")
-from benchmarks._common import met_points  # noqa: E402
+dimensions = _bench._load("dimensions")
+from benchmarks._common import met_points, run_process  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
 from benchmarks.step._fkpinn import gradient_flops, network  # noqa: E402
@@ -286,3 +289,132 @@ def test_sizes_record(monkeypatch, tmp_path, capsys):
 def test_commands_of_sizes_can_be_read():
     for command in sizes._run.COMMANDS.values():
         parse(command.split())
+
+
+def ended(error, seconds, device="cpu: cpu", limits=(1e-3, 2e-3)):
+    """What the process of a run says, with all numbers made up."""
+    trivial = {"constant": 0.4, "linear": 0.2, "skill": error / 0.2}
+    stages = ("labels", "compile", "train", "certificate", "rounds", "checked")
+    low, high = limits
+    return {
+        "errors": {"l2_rel": error, **trivial},
+        "true": error,
+        "certificate": {"ci_low": low, "ci_high": high, "holds": low <= error <= high},
+        "value": None,
+        "seconds": dict.fromkeys(stages, seconds / 10),
+        "device": device,
+        "commit": "abc",
+    }
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Runs that take no time: rows by problem and seed, or an error that is raised."""
+    rows, seen = {}, []
+
+    def process(words, place, **how):
+        asked = json.loads(words[-1])
+        seen.append((asked["problem"], asked["seed"]))
+        row = rows[asked["problem"], asked["seed"]]
+        if isinstance(row, BaseException):
+            raise row
+        return json.dumps(row), 10 * row["seconds"]["train"], 100.0
+
+    monkeypatch.setattr(dimensions._run, "run_process", process)
+    monkeypatch.setattr(dimensions._run, "source_commit", lambda: "abc")
+    monkeypatch.setattr(
+        dimensions._run, "_surroundings", lambda: {"device": "cpu: cpu", "commit": None}
+    )
+    return rows, seen
+
+
+def test_dimensions_keep_rows_of_a_run_that_is_killed(made_up, tmp_path, capsys):
+    rows, seen = made_up
+    out = tmp_path / "new" / "cpu.json"
+    rows["ou-exit-10d", 0], rows["ou-exit-10d", 1] = ended(1.5e-3, 100), KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        dimensions.run(["ou-exit-10d"], seeds=[0, 1], out=out)
+    (row,) = json.loads(out.read_text())["records"]
+    assert (row["seed"], row["true"], row["seconds"]["total"]) == (0, 1.5e-3, 90)
+    assert row["seconds"]["other"] == 40 and "checked" not in row["seconds"]
+    # on record with this commit: not made again; rows of other problems and seeds stay
+    rows["ou-exit-10d", 1] = ended(2.4e-3, 400)
+    rows["laplace-10d", 0] = ended(9e-4, 50)
+    del seen[:]
+    words = ["bench", "dimensions", "--seeds", "2", "--out", str(out)]
+    assert main([*words, "--problems", "ou-exit-10d"]) == 0
+    assert main([*words[:3], "1", *words[4:], "--problems", "laplace-10d", "--json"]) == 0
+    assert seen == [("ou-exit-10d", 1), ("laplace-10d", 0)]
+    said = capsys.readouterr()
+    printed = "{" + said.out.split("\n{", 1)[1]
+    record = json.loads(out.read_text())
+    assert json.loads(printed) == record and len(record["records"]) == 3
+    exit_time, laplace = record["summary"]
+    assert (exit_time["worst_l2_rel"], exit_time["longest_seconds"]) == (2.4e-3, 360)
+    assert exit_time["met"] and exit_time["certificate_holds"] == 1 and exit_time["certified"] == 2
+    assert laplace["bar"] == {"l2_rel": 1e-3, "seconds": 360} and laplace["met"]
+    assert "worst of 2 seeds 2.4e-03 (skill 0.012) in at most 360 s" in said.err
+    assert (
+        "| `ou-exit-10d` | 1 | 2.4e-03 | 4.0e-01 | 2.0e-01 |" in out.with_suffix(".md").read_text()
+    )
+
+
+def test_dimensions_say_what_did_not_end(made_up, tmp_path):
+    rows, _ = made_up
+    out = tmp_path / "h200.json"
+    rows["laplace-10d", 0] = ended(8e-6, 200, "gpu: NVIDIA H200")
+    rows["laplace-10d", 1] = ended(8e-6, 400, "gpu: NVIDIA H200")
+    (summary,) = dimensions.run(["laplace-10d"], seeds=1, out=out)["summary"]
+    assert summary["met"] and summary["bar"] == {"l2_rel": 8.9e-6, "seconds": 300}
+    (summary,) = dimensions.run(["laplace-10d"], seeds=2, out=out)["summary"]
+    assert not summary["met"]  # the second is too slow
+    rows["two-body-100d", 0] = TimeoutError("the run was ended after 9 s.")
+    record = dimensions.run(["two-body-100d"], seeds=1, out=out, limit=9.0)
+    assert record["records"][0]["why"] == "the run was ended after 9 s."
+    assert (
+        record["summary"][0]["unfinished"] == [0] and record["summary"][0]["worst_l2_rel"] is None
+    )
+    assert "no seed has ended" in out.with_suffix(".md").read_text()
+    folder = tmp_path / "run" / "round-1-0"
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text('{"error": 0.25}\n{"loss": 1}\n{"error": 0.1')
+    assert dimensions._run._last(tmp_path, 7.0) == {"error": 0.25, "seconds": 7.0}
+
+
+def test_dimensions_refuse(made_up, tmp_path):
+    with pytest.raises(ValueError, match=r"`problems` must be names from ou-exit-10d.*got 'met'"):
+        dimensions.run(["met"])
+    with pytest.raises(ValueError, match="`seeds` must be one or more numbers"):
+        dimensions.run(seeds=[])
+    with pytest.raises(ValueError, match="`limit` must be positive"):
+        dimensions.run(limit=0)
+    (tmp_path / "a.json").write_text("{}")
+    with pytest.raises(ValueError, match="is no record of this benchmark"):
+        dimensions.run(seeds=1, out=tmp_path / "a.json")
+    assert dimensions._run._names(None) == list(dimensions._table.BARS["cpu"])
+
+
+@pytest.mark.slow
+def test_dimensions_record(tmp_path):
+    """The real thing, very small."""
+    few = {"training.steps": 1, "labels.likely_steps": 1, "certificate.rounds": 0}
+    small = {"network.widths": [4], "points.n_collocation": 30, "points.n_test": 200}
+    changes = few | small | {"labels.n_paths": 4, "certificate.seconds": 1.0}
+    record = dimensions.run(["laplace-10d"], seeds=[3], out=tmp_path / "a.json", changes=changes)
+    (row,) = record["records"]
+    assert row["finished"] and row["seed"] == 3 and row["settings"]["points.n_test"] == 200
+    assert row["true"] == pytest.approx(row["errors"]["l2_rel"], rel=0.3)
+    stages = {k: v for k, v in row["seconds"].items() if k != "total"}
+    assert sum(stages.values()) == pytest.approx(row["seconds"]["total"])
+    assert stages["rounds"] == 0 and min(stages["labels"], stages["compile"], stages["other"]) > 0
+
+
+def test_a_process_that_takes_too_long_is_ended(monkeypatch, tmp_path):
+    monkeypatch.setenv("FKPINN_TOLD", "1")
+    words = [sys.executable, "-c", "import os; print(os.environ.get('FKPINN_TOLD'))"]
+    said, seconds, mib = run_process(words, tmp_path, environment={"FKPINN_TOLD": None})
+    assert (said, seconds > 0, mib > 1) == ("None\n", True, True)
+    forever = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with pytest.raises(TimeoutError, match="it was ended after 0 s"):
+        run_process(forever, tmp_path, name="it", limit=0.1)
+    assert os.environ["FKPINN_TOLD"] == "1"
