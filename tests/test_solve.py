@@ -367,6 +367,9 @@ def test_path_points_likelihood_and_corrections_in_one_run(tmp_path):
     np.testing.assert_allclose(found(on), 0.0, atol=1e-6)
     again = solve(problem, settings=few, out=tmp_path / "run", seed=1)
     np.testing.assert_array_equal(again(on), found(on))
+    bound = json.loads((tmp_path / "run" / "result.json").read_text())["occupation"]
+    assert found.certificate["ci_low"] < bound["l2_rel"] < 30 * found.certificate["ci_high"]
+    assert bound["boundary"] < 1e-5 * bound["l2_abs"]  # data built in
 
 
 def test_no_other_optimizer_follows_the_one_that_was_asked_for():

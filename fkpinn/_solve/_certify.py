@@ -1,17 +1,34 @@
 """Third stage: the error of a network, measured by paths."""
 
 import contextlib
+import math
 import threading
+import time
 from typing import Any
 
 import jax.numpy as jnp
 
 from .._compute import current, precision, start_thread
+from .._progress import AbstractProgress
+from .._records import plain
 from .._streams import Stream
-from ..evaluate import Certificate, NoCertificate, certify, rehearse
+from ..evaluate import (
+    Certificate,
+    NoCertificate,
+    certify,
+    occupation_bound,
+    rehearse,
+    rehearse_bound,
+    why_no_bound,
+)
 from ..labels import Labels
+from ..problem import Problem
 from ._job import Job
 from ._train import make_network, output_size
+
+_PATHS = 16  # of the second bound, from each of its points
+_SHARE = 0.05  # of the time of a certificate's paths that those of the second bound may take
+_FEWEST, _MOST = 64, 1024  # its points
 
 
 def measure(job: Job, network: Any, stream: Stream | None = None) -> Certificate:
@@ -30,6 +47,39 @@ def measure(job: Job, network: Any, stream: Stream | None = None) -> Certificate
     return certify(job.problem, network, seconds=seconds, seed=stream.seed, progress=job.progress)
 
 
+def second_bound(
+    problem: Problem,
+    network: Any,
+    certificate: Certificate,
+    *,
+    seed: int,
+    progress: AbstractProgress | None = None,
+) -> dict[str, Any]:
+    """The cruder bound by residuals along paths, as a record; or why there is none.
+
+    Its paths are at most a few for every path of the certificate, which look at the network too.
+
+    Args:
+        problem: the boundary value problem.
+        network: a function of one point.
+        certificate: of that network.
+        seed: fixes everything random.
+        progress: told how many paths have ended.
+    """
+    if why := why_no_bound(problem):
+        return {"why": why}
+    began, spent = time.perf_counter(), certificate.corrections
+    path = spent.provenance["seconds"]["run"] / (len(spent.points) * spent.n_paths)
+    affordable = _SHARE * certificate.seconds / max(path * _PATHS, 1e-9)
+    found = occupation_bound(
+        problem, network, n_points=int(min(max(affordable, _FEWEST), _MOST)), n_paths=_PATHS,
+        seed=seed, progress=progress,
+    )  # fmt: skip
+    if not math.isfinite(found.l2_abs):
+        return {"why": "the residual is not finite at all places that paths visit"}
+    return plain(found._asdict()) | {"seconds": time.perf_counter() - began}
+
+
 def compile_ahead(job: Job, labels: Labels | None) -> threading.Thread | None:
     """While an accelerator trains, the host compiles what the certificate will need."""
     if job.settings.certificate.seconds == 0 or current().on_cpu:
@@ -43,5 +93,6 @@ def compile_ahead(job: Job, labels: Labels | None) -> threading.Thread | None:
                 key=Stream(0).key,
             )  # fmt: skip
             rehearse(job.problem, like)
+        rehearse_bound(job.problem, _PATHS)
 
     return start_thread(work)

@@ -114,6 +114,9 @@ def _check_numbers(result: dict[str, Any]) -> None:
         if result.get(key) is not None:
             for name in names:
                 format(result[key][name], ".2e")
+    if "l2_rel" in (bound := result.get("occupation") or {}):
+        for name in ("l2_abs", "boundary"):
+            format(bound[name], ".2e")
     format(result["seconds"]["total"], ".0f")
     if not isinstance(result["settings"], dict) or type(result["about"]["dim"]) is not int:
         raise ValueError("`settings` or `about` is not as it should be")

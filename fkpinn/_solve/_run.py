@@ -18,6 +18,7 @@ from .._files import read_json, reading
 from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
 from .._records import Errors, clear_unfinished, installed_versions, write_json
+from .._streams import Stream
 from ..evaluate import Certificate, compare, value_and_gradient
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractWeighting
@@ -27,6 +28,7 @@ from ..report import draw_corrections, draw_curves, draw_slice, write_report
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
 from ..train import AbstractOptimizer, Fit
+from ._certify import second_bound
 from ._folder import about_problem, changed_settings, report_run, save_corrections, save_fields
 from ._job import Job, Parts
 from ._methods import for_method
@@ -245,6 +247,12 @@ def _written(
             raise
         trained.stopped.append(f"the network is not kept in the folder: {error}")
         solution = _solution(job, name, found)
+    occupation = None
+    if found.certificate is not None:
+        seed = (job.stream / "occupation").seed
+        occupation = second_bound(
+            problem, trained.network, found.certificate, seed=seed, progress=job.progress
+        )
     axes, values, exact = slice_through(problem, trained.network, truth)
     save_fields(out, problem, trained.network, axes, values, exact, found.labels, found.certificate)
     figures = _draw(out, problem, name, trained, axes, values, exact, errors, found.labels)
@@ -258,6 +266,7 @@ def _written(
         "seed": job.seed,
         "errors": errors.to_dict() if errors else None,
         "certificate": solution.certificate,
+        "occupation": occupation,
         "rounds": found.rounds,
         "seconds": found.seconds | {"total": time.perf_counter() - began},
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
@@ -293,6 +302,8 @@ def certify_run(
 ) -> dict[str, Any]:
     """Certify the solution in a run folder; its result, figure and report are renewed.
 
+    The record that comes back has the `certificate` and, beside it, the `occupation` bound.
+
     Args:
         out: the run folder.
         find: makes a problem, or a catalogue name, of what `config.toml` says of it.
@@ -311,15 +322,19 @@ def certify_run(
         solution = load(path, None if isinstance(problem, str) else problem)
         certificate = solution.certify(progress=progress, **how)
         assert solution.problem is not None
+        seed = (Stream(how.get("seed", 0)) / "occupation").seed
+        bound = second_bound(
+            solution.problem, solution.network, certificate, seed=seed, progress=progress
+        )
         picture = _draw_certificate(out, solution.problem, solution.name, certificate)
-        record = certificate.to_dict()
+        record = {"certificate": certificate.to_dict(), "occupation": bound}
         stored = out / "result.json"
         if stored.is_file():
             result = read_json(stored)
             with reading(stored):
                 figures = [out / "figures" / Path(f).name for f in result["figures"]]
             figures += [] if picture in figures else [picture]
-            result |= {"certificate": record, "figures": [str(f) for f in figures]}
+            result |= record | {"figures": [str(f) for f in figures]}
             write_json(stored, result)  # first: the report of an older folder cannot be drawn
             save_corrections(out, solution.problem, certificate)
             report_run(out)

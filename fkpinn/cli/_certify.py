@@ -8,6 +8,7 @@ import tyro
 
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
+from fkpinn.cli._result import bound_in_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +49,9 @@ class Certify:
             finally:
                 progress.finish()
         if self.output.json:
-            print_json({"certificate": record})
+            print_json(record)
         else:
-            for key, value in record.items():
-                print(
-                    f"{key:>12}  {value:.4g}" if isinstance(value, float) else f"{key:>12}  {value}"
-                )
+            for key, value in record["certificate"].items():
+                text = f"{value:.4g}" if isinstance(value, float) else str(value)
+                print(f"{key:>12}  {text}")
+            print(f"{'second bound':>12}  {bound_in_words(record['occupation'])}")

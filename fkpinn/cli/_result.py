@@ -40,6 +40,15 @@ def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     Console().print(table)
 
 
+def bound_in_words(record: dict[str, Any]) -> str:
+    """The bound by residuals along paths, or why there is none."""
+    if "why" in record:
+        return f"none: {record['why']}"
+    bound = record["l2_rel"]
+    size = "of no meaning" if bound is None else f"{bound:.3e} at most"
+    return f"{size}, by residuals along paths"
+
+
 def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     errors = result.get("errors")
     rows = (
@@ -56,6 +65,8 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         low, high = certificate["ci_low"], certificate["ci_high"]
         text = f"{certificate['l2_rel']:.3e}, between {low:.3e} and {high:.3e}"
         rows.append(("certified relative L2", text))
+    if result.get("occupation"):
+        rows.append(("second, cruder bound", bound_in_words(result["occupation"])))
     seconds = ", ".join(
         f"{phase} {t:.1f}" for phase, t in result["seconds"].items() if t is not None
     )

@@ -11,5 +11,7 @@ from ._metrics import errors as errors
 from ._metrics import value_and_gradient as value_and_gradient
 from ._occupation import OccupationBound as OccupationBound
 from ._occupation import occupation_bound as occupation_bound
+from ._occupation import rehearse_bound as rehearse_bound
+from ._occupation import why_no_bound as why_no_bound
 from ._values import Values as Values
 from ._values import value_with_interval as value_with_interval

@@ -17,37 +17,53 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._compute import precision
+from .._progress import AbstractProgress, Renamed, SilentProgress
 from .._streams import Stream
-from ..labels import defect_problem, visited_places
+from ..labels import compile_visits, defect_problem, step_size, visited_places
 from ..loss import cast
 from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import absorbed_value
 
+_REACH = 0.01  # of a step, over the diameter; the bound is far cruder than its bias
+_ENDLESS = 1 << 30  # steps: no path is cut, and compiled code is shared with paths that are
+
 
 class OccupationBound(NamedTuple):
     """Bound of the L2 error of a candidate over the problem's measure, and its parts.
 
-    `residual` is the root of the integral of the squared residual over the occupation measure,
-    `boundary` that of the squared defect of the data over the law of exits, and `longest` the
-    largest mean time of paths from the points that were drawn.
+    `l2_rel` is in units of the candidate's own root mean square. `residual` is the root of the
+    integral of the squared residual over the occupation measure, `boundary` that of the squared
+    defect of the data over the law of exits, and `longest` the largest mean time of paths from the
+    points that were drawn.
     """
 
+    l2_rel: float
     l2_abs: float
     residual: float
     boundary: float
     longest: float
+    n_points: int
+    n_paths: int
+
+
+def why_no_bound(problem: Problem) -> str:
+    """What keeps `occupation_bound` from a problem, in words; empty where it applies."""
+    if problem.timed:
+        return "the problem has a horizon"
+    return "" if all(problem.absorbing()) else "the problem has reflecting boundary parts"
 
 
 def occupation_bound(
     problem: Problem,
     candidate: Callable[..., Any],
     *,
-    n_points: int = 512,
-    n_paths: int = 64,
+    n_points: int = 1024,
+    n_paths: int = 16,
     dt: float | None = None,
     scheme: str = "default",
     seed: int = 0,
+    progress: AbstractProgress | None = None,
 ) -> OccupationBound:
     """Bound the L2 error of a candidate by its residual along paths; cruder than `certify`.
 
@@ -61,39 +77,56 @@ def occupation_bound(
         dt: time step of the paths; by default from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
         seed: fixes everything random.
+        progress: told how many paths have ended.
 
     Returns:
         `OccupationBound`. Sums and the longest time are estimates; no interval comes with them.
     """
-    if problem.timed or not all(problem.absorbing()):
-        kind = "a horizon" if problem.timed else "reflecting boundary parts"
+    if why := why_no_bound(problem):
         raise ValueError(
-            f"`problem` must be elliptic with Dirichlet data on all of its boundary; got one with "
-            f"{kind}. Use `certify`."
+            f"`problem` must be elliptic with Dirichlet data on all of its boundary; {why}. Use "
+            f"`certify`."
         )
     stream = Stream(seed) / "occupation"
+    starts = _starts(problem, n_points, stream)
+    found = visited_places(
+        problem, starts, n_paths=n_paths, dt=dt or step_size(problem, starts, _REACH),
+        scheme=scheme, seed=(stream / "paths").seed, n_steps=_ENDLESS,
+        most=max(n_points * n_paths, 1 << 16),
+        progress=Renamed(progress or SilentProgress(), "second bound"),
+    )  # fmt: skip
     with precision("float64"):
-        starts = sample_interior(problem, n_points, key=(stream / "starts").key)
-        found = visited_places(
-            problem, starts, n_paths=n_paths, dt=dt, scheme=scheme, seed=(stream / "paths").seed,
-            most=n_points * n_paths,
-        )  # fmt: skip
-        lacks = defect_problem(problem, cast(candidate, "float64"))
-        residual = np.asarray(_sources(lacks, jnp.asarray(found.point, jnp.float64)))
-        defect = np.asarray(_data(lacks, jnp.asarray(found.exit, jnp.float64)))
+        candidate = cast(candidate, "float64")
+        lacks = defect_problem(problem, candidate)
+        value, residual, defect = (
+            np.asarray(_each(function, jnp.asarray(np.asarray(points, np.float64))))
+            for function, points in (
+                (candidate, starts),
+                (lacks.source, found.point),
+                (eqx.Partial(absorbed_value, lacks), found.exit),
+            )
+        )
     counts = np.bincount(found.start, minlength=n_points)
     times = np.bincount(found.start, found.time, minlength=n_points) / np.maximum(counts, 1)
-    longest = float(np.max(times))
+    longest, size = float(np.max(times)), float(np.sqrt(np.mean(value**2)))
     inside = math.sqrt(float(np.mean(found.time * residual**2)))
     outside = math.sqrt(float(np.mean((found.discount * defect) ** 2)))
-    return OccupationBound(math.sqrt(longest) * inside + outside, inside, outside, longest)
+    bound = math.sqrt(longest) * inside + outside
+    relative = bound / size if size > 0 else math.inf
+    return OccupationBound(relative, bound, inside, outside, longest, n_points, n_paths)
+
+
+def rehearse_bound(problem: Problem, n_paths: int = 16) -> None:
+    """Compile the paths of `occupation_bound`, if it applies."""
+    if not why_no_bound(problem):
+        starts = _starts(problem, 64, Stream(0))
+        compile_visits(problem, starts, n_paths=n_paths, dt=1.0, n_steps=_ENDLESS)
+
+
+def _starts(problem: Problem, n_points: int, stream: Stream) -> Float[Array, "n z"]:
+    return sample_interior(problem, n_points, dtype=jnp.float32, key=(stream / "starts").key)
 
 
 @eqx.filter_jit
-def _sources(lacks: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]:
-    return jax.lax.map(lacks.source, points, batch_size=4096)
-
-
-@eqx.filter_jit
-def _data(lacks: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]:
-    return jax.lax.map(lambda z: absorbed_value(lacks, z), points, batch_size=4096)
+def _each(function: Callable[..., Any], points: Float[Array, "n z"]) -> Float[Array, " n"]:
+    return jax.lax.map(lambda z: function(z), points, batch_size=4096)

@@ -3,6 +3,7 @@
 from ._defect import defect_problem as defect_problem
 from ._defect import estimate_defect as estimate_defect
 from ._estimate import compile_labels as compile_labels
+from ._estimate import compile_visits as compile_visits
 from ._estimate import estimate_labels as estimate_labels
 from ._estimate import visited_places as visited_places
 from ._labels import Labels as Labels

@@ -41,6 +41,7 @@ _HEAVY = 0.5  # share of the total that one path may carry before its point coun
 _HEAVY_NEGATIVE = 0.1  # the same where a negative reaction lets payoffs grow along the path
 _MANY = 0.02  # share of heavy points that is worth a warning: next to walls there are always a few
 _MOST_SPHERES = 100_000  # a walk on spheres of more is lost
+_PLACES = 1 << 14  # least room for visited places, so that runs of fewer paths share compiled code
 
 
 def estimate_labels(
@@ -230,25 +231,59 @@ def visited_places(
     Returns:
         `Visits`: `time * f(point)` has the mean of the integral of `f` along paths, discounted.
     """
-    _, plan = _planned(
-        problem, points, n_paths=n_paths, dt=dt or step_size(problem, points), scheme=scheme,
-        read_every=1, forget=1e-7, refine=1, seed=(Stream(seed) / "paths").seed,
-    )  # fmt: skip
-    total = len(points) * n_paths
-    plan = plan._replace(visits=min(most, total))
-    if n_steps is not None and plan.n_steps is None and not problem.timed:
-        plan = plan._replace(n_steps=n_steps)
+    how = {"n_paths": n_paths, "dt": dt, "scheme": scheme, "seed": seed}
     with using(compute):
-        lanes = current().lanes_for(total, problem.dim)
-        batches = _batches(plan, lanes, np.zeros(len(_segments(plan)), bool))
-        plan = plan._replace(visits=max(1, -(-plan.visits // len(batches))))
+        plan, lanes, batches = _visiting(problem, points, **how, n_steps=n_steps, most=most)
         progress, found, done = progress or SilentProgress(), [], 0
-        progress.start("paths for points of the residual", total)
+        progress.start("paths for points of the residual", len(points) * n_paths)
         for ended in run_batches(plan, batches, lanes):
             found.append(ended.visits)
             done += len(ended.payoff)
             progress.update(done)
     return Visits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def compile_visits(
+    problem: Problem,
+    points: Float[Array, "n z"],
+    *,
+    n_paths: int,
+    dt: float | None = None,
+    scheme: str | AbstractWalk = "default",
+    n_steps: int | None = None,
+    most: int = 1 << 16,
+) -> None:
+    """Compile what `visited_places` needs for work of this kind, without running a path."""
+    plan, lanes, batches = _visiting(
+        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, seed=0, n_steps=n_steps, most=most
+    )
+    for count in sorted({count for _, count in batches}):
+        compile_batch(plan, lanes, count)
+
+
+def _visiting(
+    problem: Problem,
+    points: Float[Array, "n z"],
+    *,
+    n_paths: int,
+    dt: float | None,
+    scheme: str | AbstractWalk,
+    seed: int,
+    n_steps: int | None,
+    most: int,
+) -> tuple[Plan, Lanes, list[tuple[int, int]]]:
+    """The work of `visited_places`."""
+    _, plan = _planned(
+        problem, points, n_paths=n_paths, dt=dt or step_size(problem, points), scheme=scheme,
+        read_every=1, forget=1e-7, refine=1, seed=(Stream(seed) / "paths").seed,
+    )  # fmt: skip
+    total = len(points) * n_paths
+    plan = plan._replace(visits=min(most, max(total, _PLACES)))
+    if n_steps is not None and plan.n_steps is None and not problem.timed:
+        plan = plan._replace(n_steps=n_steps)
+    lanes = current().lanes_for(total, problem.dim)
+    batches = _batches(plan, lanes, np.zeros(len(_segments(plan)), bool))
+    return plan._replace(visits=max(1, -(-plan.visits // len(batches)))), lanes, batches
 
 
 def _planned(

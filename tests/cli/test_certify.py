@@ -15,15 +15,20 @@ def test_prints_its_contract_and_renews_the_report(tmp_path, capsys):
     assert "fkpinn certify" in (tmp_path / "report.html").read_text()
     words = ["certify", str(tmp_path), "--points", "32", "--paths", "16", "--seed", "3"]
     assert main([*words, "--json"]) == 0
-    certificate = json.loads(capsys.readouterr().out)["certificate"]
+    record = json.loads(capsys.readouterr().out)
+    certificate, bound = record["certificate"], record["occupation"]
     assert certificate["n_points"] == 32 and certificate["n_paths"] == 16
     assert 0 <= certificate["ci_low"] <= certificate["l2_rel"] <= certificate["ci_high"]
     after = json.loads((tmp_path / "result.json").read_text())
-    assert after["certificate"] == certificate
+    assert after["certificate"] == certificate and after["occupation"] == bound
+    # it is cruder than what it stands beside, and both are about the same network
+    assert certificate["ci_low"] < bound["l2_rel"] < 30 * certificate["ci_high"]
     assert len(after["figures"]) == len(before["figures"]) + 1
-    assert "fresh points" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "fresh points" in page and f"<b>{bound['l2_rel']:.2e}</b> at most" in page
     assert main(words) == 0  # again, in words, and no picture twice
-    assert "ci_high" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "ci_high" in said and f"{bound['l2_rel']:.3e} at most, by residuals" in said
     assert json.loads((tmp_path / "result.json").read_text())["figures"] == after["figures"]
 
 

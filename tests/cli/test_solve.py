@@ -24,6 +24,7 @@ RESULT = {
         "linf": float("nan"),
     },
     "certificate": {"l2_rel": 0.013, "ci_low": 0.011, "ci_high": 0.016},
+    "occupation": {"l2_rel": 0.125, "l2_abs": 1.0, "boundary": 0.1},
     "seconds": {"labels": 1.0, "compile": 2.0, "train": 3.0, "certify": None, "total": 6.0},
     "device": "cpu",
     "versions": {"fkpinn": "0.1.0"},
@@ -104,15 +105,23 @@ def test_table_shows_errors_seconds_and_files(calls, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["solve", "met", "--out", "runs/x"]) == 0
     out = capsys.readouterr().out
-    for text in ("1.250e-02", "between 1.100e-02 and 1.600e-02", "total 6.0", "report.html"):
+    for text in (
+        "1.250e-02",
+        "between 1.100e-02 and 1.600e-02",
+        "1.250e-01 at most",
+        "total 6.0",
+        "report.html",
+    ):
         assert text in out
 
 
 def test_no_reference_is_said(calls, capsys, monkeypatch):
     monkeypatch.setitem(RESULT, "errors", None)
     monkeypatch.setitem(RESULT, "certificate", None)
+    monkeypatch.setitem(RESULT, "occupation", {"why": "the problem has a horizon"})
     assert main(["solve", "met"]) == 0
-    assert "no reference solution to compare with" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "no reference solution to compare with" in said and "none: the problem has a" in said
 
 
 def test_interrupted_runs_say_how_to_go_on(monkeypatch, capsys):

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from helpers import at
 
+from fkpinn._solve._certify import second_bound
 from fkpinn.domain import Ball
-from fkpinn.evaluate import occupation_bound
+from fkpinn.evaluate import Certificate, occupation_bound
+from fkpinn.labels import Labels
 from fkpinn.nn import MLP
 from fkpinn.problem import catalogue, manufactured
 from fkpinn.sampling import sample_interior
@@ -32,6 +34,8 @@ def test_the_bound_holds_for_many_networks(seed):
     assert error < found.l2_abs < 30 * error
     parts = np.sqrt(found.longest) * found.residual + found.boundary
     np.testing.assert_allclose(found.l2_abs, parts)
+    size = np.sqrt(np.mean(np.asarray(at(network, POINTS)) ** 2))
+    np.testing.assert_allclose(found.l2_rel, found.l2_abs / size, rtol=0.3)  # by 128 points
 
 
 def test_it_is_nearly_met_by_a_constant_error_of_the_data():
@@ -47,7 +51,11 @@ def test_it_is_nearly_met_by_a_constant_error_of_the_data():
 
 
 def test_what_it_does_not_know_is_refused():
+    labels = Labels.from_data(POINTS[:2], TRUE[:2], 0.1)
     for name, why in (("committor", "reflecting"), ("ornstein-uhlenbeck", "horizon")):
         problem = catalogue(name).problem
         with pytest.raises(ValueError, match=why):
             occupation_bound(problem, lambda z: jnp.sum(z))
+        # a run goes on without it
+        certificate = Certificate(0.1, 0.0, 0.2, 0.95, 0.1, 0.0, labels, 1.0)
+        assert why in second_bound(problem, None, certificate, seed=0)["why"]

@@ -58,6 +58,15 @@ def test_what_a_run_lacks_is_left_out(tmp_path):
     assert set(data["layers"]) == {"network"} and "labels" not in data and "found" not in data
 
 
+def test_a_bound_that_does_not_apply_says_why(tmp_path):
+    finished_run(tmp_path, occupation={"why": "the problem has a horizon"})
+    assert main(["report", str(tmp_path)]) == 0
+    assert (
+        "on all of the boundary; the problem has a horizon."
+        in (tmp_path / "report.html").read_text()
+    )
+
+
 def test_damaged_folders_are_refused(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "is not a run folder" in capsys.readouterr().err
