@@ -168,10 +168,12 @@ def test_a_certificate_comes_with_the_run(tmp_path):
     assert "Error without a reference" in (tmp_path / "report.html").read_text()
     loaded = load(tmp_path / "solution.fkpinn", EXIT)
     assert loaded.certificate == certificate
-    again = certify_run(tmp_path, find=lambda _: EXIT, n_points=64, n_paths=32, seed=5)
+    renewed = certify_run(tmp_path, find=lambda _: EXIT, n_points=64, n_paths=32, seed=5)
+    again = renewed["certificate"]
     assert again["n_points"] == 64 and again["n_paths"] == 32
     stored = json.loads((tmp_path / "result.json").read_text())
-    assert stored["certificate"] == again
+    assert stored["certificate"] == again and stored["occupation"] == renewed["occupation"]
+    assert result["occupation"]["n_paths"] == 16
     low, high = again["ci_low"], again["ci_high"]
     direct = loaded.certify(n_points=64, n_paths=32, seed=5)
     assert (direct.ci_low, direct.ci_high) == (low, high)
