@@ -28,20 +28,26 @@ class Geometry(NamedTuple):
     foot_distance: np.ndarray
     parts: np.ndarray
     part: np.ndarray
+    level: np.ndarray
 
 
-def geometry(domain, points):
-    """Evaluated in one compiled call."""
-
+@functools.partial(jax.jit, static_argnums=0)
+def _geometry(domain, points):
     def one(x):
         foot = domain.project(x)
         return Geometry(
             x, domain.signed_distance(x), domain.contains(x), domain.normal(x),
             jax.grad(domain.signed_distance)(x), foot, domain.signed_distance(foot),
-            domain.part_distance(x), domain.part_at(x),
+            domain.part_distance(x), domain.part_at(x), domain.level(x),
         )  # fmt: skip
 
-    return jax.tree.map(np.asarray, helpers.at(one, points))
+    return jax.vmap(one)(points)
+
+
+def geometry(domain, points):
+    """Of 500 points, in one call that is compiled once for a domain."""
+    assert len(points) == 500
+    return jax.tree.map(np.asarray, _geometry(domain, jnp.asarray(points)))
 
 
 @functools.cache
@@ -49,6 +55,12 @@ def around(name):
     """Random points in and around a shape."""
     domain = helpers.shape(name).domain
     return geometry(domain, helpers.around(domain, 500))
+
+
+@functools.cache
+def on(name):
+    """The first points of `cloud`."""
+    return geometry(helpers.shape(name).domain, cloud(name).points[:500])
 
 
 @functools.cache
@@ -87,14 +99,16 @@ def test_distance_has_the_right_sign(shape):
     at, surface, domain = around(shape.name), cloud(shape.name), shape.domain
     assert np.array_equal(at.contains, at.distance < 0)
     step = 1e-4 * domain.diameter()
-    points = np.concatenate([sign * step * surface.normals[:300] for sign in (1, -1)])
-    moved = jnp.asarray(points + np.tile(surface.points[:300], (2, 1)))
-    outside = np.asarray(helpers.at(domain.signed_distance, moved)) > 0
-    assert np.mean(outside[:300]) > 0.98  # all but those next to corners
-    assert np.mean(~outside[300:]) > 0.98
+    moves = np.concatenate([sign * step * surface.normals[:250] for sign in (1, -1)])
+    outside = geometry(domain, moves + np.tile(surface.points[:250], (2, 1))).distance > 0
+    assert np.mean(outside[:250]) > 0.98  # all but those next to corners
+    assert np.mean(~outside[250:]) > 0.98
 
 
-@pytest.mark.parametrize("shape", helpers.primitives, ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(s, marks=helpers.marks(s.name), id=s.name) for s in helpers.primitives],
+)
 def test_distance_of_primitives_is_exact(shape):
     """It is the distance to a boundary point, and (above) never more than the least one."""
     at = around(shape.name)
@@ -105,12 +119,11 @@ def test_distance_of_primitives_is_exact(shape):
 @every_shape
 def test_level_is_the_distance_inside_positive_outside_and_nan_for_nan(shape):
     at = around(shape.name)
-    level = np.asarray(helpers.at(shape.domain.level, jnp.asarray(at.x)))
     inside = at.distance < 0
-    np.testing.assert_allclose(level[inside], at.distance[inside], rtol=0, atol=1e-12)
-    assert np.all(level[~inside] >= 0)
-    lost = shape.domain.level(jnp.full(shape.domain.dim, jnp.nan))
-    assert not lost < 0  # a path that got lost is not inside
+    np.testing.assert_allclose(at.level[inside], at.distance[inside], rtol=0, atol=1e-12)
+    assert np.all(at.level[~inside] >= 0)
+    lost = geometry(shape.domain, np.full_like(at.x, np.nan)).level
+    assert not np.any(lost < 0)  # a path that got lost is not inside
 
 
 @every_shape
@@ -127,17 +140,16 @@ def test_normal_is_the_gradient_of_the_distance(shape):
     at, surface = around(shape.name), cloud(shape.name)
     np.testing.assert_allclose(np.linalg.norm(at.normal, axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(at.normal, at.gradient, atol=1e-9)
-    on = geometry(shape.domain, jnp.asarray(surface.points[:500]))
-    assert np.mean(np.sum(on.normal * surface.normals[:500], axis=1) > 1 - 1e-9) > 0.99
+    normal = on(shape.name).normal
+    assert np.mean(np.sum(normal * surface.normals[:500], axis=1) > 1 - 1e-9) > 0.99
 
 
 @every_shape
 def test_parts_of_boundary_points(shape):
-    surface = cloud(shape.name)
-    on = geometry(shape.domain, jnp.asarray(surface.points[:500]))
-    assert on.parts.shape == (500, len(shape.domain.parts))
-    assert np.mean(on.part == surface.parts[:500]) > 0.99
-    assert np.max(np.take_along_axis(on.parts, surface.parts[:500, None], 1)) < 1e-9
+    surface, at = cloud(shape.name), on(shape.name)
+    assert at.parts.shape == (500, len(shape.domain.parts))
+    assert np.mean(at.part == surface.parts[:500]) > 0.99
+    assert np.max(np.take_along_axis(at.parts, surface.parts[:500, None], 1)) < 1e-9
 
 
 @every_shape
@@ -182,20 +194,16 @@ def test_orientation_does_not_move_edge_names():
     names = ("bottom", "right", "top", "left")
     one = Polygon(corners, name=names)
     flipped = Polygon(corners[::-1], name=("top", "right", "bottom", "left"))
-    for x, part in (
-        ((1, 0.1), "bottom"),
-        ((1.9, 0.5), "right"),
-        ((1, 0.9), "top"),
-        ((0.1, 0.5), "left"),
-    ):
-        for domain in (one, flipped):
-            assert domain.parts[int(domain.part_at(jnp.asarray(x, float)))] == part
+    near = jnp.asarray([(1, 0.1), (1.9, 0.5), (1, 0.9), (0.1, 0.5)], float)
+    for domain in (one, flipped):
+        found = helpers.at(domain.part_at, near)
+        assert tuple(domain.parts[int(part)] for part in found) == names
 
 
 def test_straight_angles_are_fine():
     domain = Polygon([(0, 0), (1, 0), (2, 0), (2, 1), (0, 1)])
     assert domain.volume() == pytest.approx(2.0)
-    assert np.all(helpers.at(domain.contains, helpers.inside(domain)))
+    assert np.all(helpers.distances(domain, helpers.inside(domain)) < 0)
 
 
 def test_unbounded_sets_are_told_apart():
@@ -221,5 +229,5 @@ def test_a_vertex_between_edges_of_one_line_changes_nothing(getkey):
     around = jr.uniform(getkey(), (200, 2), minval=-1.0, maxval=3.0)
     for dtype, near in ((jnp.float64, 1e-12), (jnp.float32, 1e-6)):
         points = jnp.concatenate([jnp.asarray(above), around]).astype(dtype)
-        found, expected = (jax.vmap(d.signed_distance)(points) for d in (dotted, plain))
+        found, expected = (helpers.at(d.signed_distance, points) for d in (dotted, plain))
         np.testing.assert_allclose(found, expected, atol=near)

@@ -39,18 +39,20 @@ def test_interior_is_uniform(shape):
     """Against plain rejection from the bounding box (or the radius law, in six dimensions)."""
     domain, n = shape.domain, 40_000
     x = np.asarray(helpers.inside(domain, n, seed=1))
-    assert np.all(helpers.at(domain.contains, jnp.asarray(x)))
+    assert np.all(helpers.distances(domain, x) < 0)
     lower, upper = domain.bounding_box()
     rng = np.random.default_rng(0)
     box = rng.uniform(lower, upper, (6 * n, domain.dim))
-    box = box[np.asarray(helpers.at(domain.contains, jnp.asarray(box)))]
+    box = box[helpers.distances(domain, box) < 0]
     splits = {1: 40, 2: 8, 3: 4}.get(domain.dim, 2)
     cells = [grid_cells(p, lower, upper, splits) for p in (x, box)]
     counts = [np.bincount(c, minlength=splits**domain.dim) for c in cells]
     assert two_sample_p(*counts) > _LEVEL
 
 
-@pytest.mark.parametrize("dim", [2, 3, 6, 10])
+@pytest.mark.parametrize(
+    "dim", [2, pytest.param(3, marks=pytest.mark.slow), 6, pytest.param(10, marks=pytest.mark.slow)]
+)
 def test_ball_radius_and_direction(dim):
     x = np.asarray(helpers.inside(Ball([0.0] * dim, 2.0)))
     radius = np.linalg.norm(x, axis=1)
@@ -65,7 +67,7 @@ def test_boundary_is_uniform(shape):
     domain, n = shape.domain, 30_000
     on = helpers.on_boundary(domain, n, seed=2)
     points, parts = np.asarray(on.points), np.asarray(on.parts)
-    assert np.max(np.abs(helpers.at(domain.signed_distance, on.points))) < 1e-9
+    assert np.max(np.abs(helpers.distances(domain, points))) < 1e-9
     np.testing.assert_allclose(np.linalg.norm(on.normals, axis=1), 1.0, atol=1e-12)
     areas = np.array([shape.areas[name] for name in domain.parts])
     counts = np.bincount(parts, minlength=len(areas))
@@ -74,15 +76,17 @@ def test_boundary_is_uniform(shape):
     if domain.dim == 2:  # an independent way to weigh the boundary: the area of a thin shell
         shell = 2e-3 * domain.diameter()
         lower, upper = domain.bounding_box()
-        rng = np.random.default_rng(1)
-        cloud = rng.uniform(lower, upper, (3_000_000, 2))
-        distance = np.asarray(helpers.at(domain.signed_distance, jnp.asarray(cloud)))
+        # one point in each cell of a fine grid: half the noise of as many random points, or less
+        grid = np.stack(np.meshgrid(*[np.arange(1000)] * 2), axis=-1).reshape(-1, 2)
+        u = (grid + np.random.default_rng(1).uniform(size=grid.shape)) / 1000
+        cloud = lower + u * (upper - lower)
+        distance = helpers.distances(domain, cloud)
         near = cloud[(distance < 0) & (distance > -shell)]
         cells = [grid_cells(p, lower, upper, 5) for p in (points, near)]
         counts = [np.bincount(c, minlength=25) for c in cells]
         keep = counts[1] > 50
         share = counts[0][keep] / counts[0].sum(), counts[1][keep] / counts[1].sum()
-        spread = np.sqrt(share[0] / n + share[1] / counts[1].sum())
+        spread = np.sqrt(share[0] / n + 0.5 * share[1] / counts[1].sum())
         corner = 0.01  # a shell of this width cuts corners: each cell has at most a few
         assert np.all(np.abs(share[0] - share[1]) < 4.5 * spread + corner)
 
@@ -113,9 +117,9 @@ def test_sobol_points_are_inside_and_more_even(shape):
     domain = shape.domain
     x = sobol_interior(domain, 4096, seed=3)
     assert x.shape == (4096, domain.dim)
-    assert np.all(helpers.at(domain.contains, x))
+    assert np.all(helpers.distances(domain, x) < 0)
     on = sobol_boundary(domain, 512, seed=3)
-    assert np.max(np.abs(helpers.at(domain.signed_distance, on.points))) < 1e-9
+    assert np.max(np.abs(helpers.distances(domain, on.points))) < 1e-9
     big = np.asarray(helpers.inside(domain, seed=9))
     center = big.mean(axis=0)
     spread = big.std(axis=0) / np.sqrt(4096)
