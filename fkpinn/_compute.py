@@ -22,7 +22,7 @@ _SWITCH = "FKPINN_CACHE"
 _OFF = ("0", "off", "no", "false", "none")
 _MOST_BYTES = 2 << 30  # of compiled code on disk; the longest unused goes first
 _WORTH_KEEPING = 0.05  # seconds of compilation
-_APART_ON_ACCELERATOR = 3  # dimensions whose coordinates are arrays of their own
+_KERNEL_DIMENSIONS = 32  # up to which a kernel keeps a path in registers
 _COORDINATES = 1 << 24  # of all paths that an accelerator moves at a time
 
 
@@ -98,14 +98,17 @@ class Compute:
             widths = (2048, 128) if paths > 1 << 14 else (256,)
             return Lanes(widths, 1 << 16, self.threads)
         room = 1 << 23  # for every batch: an accelerator compiles much longer than it runs
-        if dim > _APART_ON_ACCELERATOR or paths <= 1 << 18:
-            # a kernel compiles longer than a small run takes; where few paths are much longer
-            # than others, they go on in few lanes
-            widest = min(1 << 18 if paths > 1 << 18 else 1 << 16, _COORDINATES // dim)
+        most, kernel = paths > 1 << 18, "triton" if self.backend == "gpu" else ""
+        if dim > _KERNEL_DIMENSIONS:
+            widest = min(1 << (18 if most else 16), _COORDINATES // dim)
             widths = (1 << (widest.bit_length() - 1), 1 << 12)
-            return Lanes(widths, 1 << 22, 1, room=room, apart=_APART_ON_ACCELERATOR)
-        kernel = "triton" if self.backend == "gpu" else ""
-        return Lanes((1 << 18, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, room=room)
+            return Lanes(widths, 1 << 22, 1, room=room, refills=2, apart=_KERNEL_DIMENSIONS)
+        # where few paths are much longer than others, they go on in few lanes
+        widths = (1 << (18 if most else 16), 1 << (14 if most else 12))
+        if dim <= 3 and not most:  # a kernel compiles longer than such a run takes
+            return Lanes(widths, 1 << 22, 1, room=room)
+        unroll = max(1, 8 // dim)
+        return Lanes(widths, 1 << 22, 1, unroll, kernel, room=room, apart=_KERNEL_DIMENSIONS)
 
 
 @functools.cache

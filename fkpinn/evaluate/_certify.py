@@ -146,7 +146,8 @@ def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:
     """Compile what `certify` needs for candidates that differ from this one in numbers only."""
     with precision("float64"):
         points = np.asarray(sample_interior(problem, 8, key=Stream(0).key))
-    DefectPaths(problem, candidate, points, dtype=current().first_precision).compile(_PILOT)
+    paths = DefectPaths(problem, candidate, points, dtype=current().first_precision)
+    paths.compile(_pilot_paths(paths) * _POINTS // len(points))
 
 
 def _measure(
@@ -236,6 +237,11 @@ class _Pilot(NamedTuple):
     rough: float
 
 
+def _pilot_paths(paths: DefectPaths) -> int:
+    """Paths a point that fill the device."""
+    return max(_PILOT, paths.lanes().widths[0] // _POINTS)
+
+
 def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
     """Paths a point for a small share of noise, or as many as there is time for.
 
@@ -243,7 +249,7 @@ def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
     for a true square `e`.
     """
     n = len(paths.points)
-    n_paths = max(_PILOT, current().lanes_for(1, paths.problem.dim).widths[0] // _POINTS)
+    n_paths = _pilot_paths(paths)
     while True:
         pilot = paths.run(n_paths, stream=f"pilot/{n_paths}", pilot=True)
         spent = pilot.provenance["seconds"]["run"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import current, precision
+from .._compute import Lanes, current, precision
 from .._progress import AbstractProgress, Renamed, SilentProgress
 from .._streams import Stream
 from ..labels import (
@@ -28,6 +28,7 @@ from ..sde import AbstractWalk, Spheres
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _READ_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
 _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
+_DERIVATIVES = 1 << 20  # of a layer's unit, along the coordinates of all paths, at a time
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
 
 
@@ -107,10 +108,14 @@ class DefectPaths:
         with precision(self.dtype):
             compile_labels(self.problem, self.points, n_paths=n_paths, dt=self.dt, **self._how())
 
+    def lanes(self) -> Lanes:
+        """Of runs of all sizes, which share what is compiled; derivatives of all paths have room."""
+        lanes, dim = current().lanes_for(1, self.problem.dim), self.problem.dim
+        most = 1 << max(_DERIVATIVES // dim, 1).bit_length() - 1
+        return lanes._replace(widths=tuple(sorted({min(w, most) for w in lanes.widths})[::-1]))
+
     def _how(self) -> dict[str, Any]:
-        here = current()
-        # runs of all sizes share what is compiled
-        compute = dataclasses.replace(here, lanes=here.lanes_for(1, self.problem.dim))
+        compute = dataclasses.replace(current(), lanes=self.lanes())
         return {
             "scheme": self.walk,
             "read_every": _READ_EVERY if self.stepped else 1,

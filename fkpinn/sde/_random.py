@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt32
@@ -143,7 +144,8 @@ def _rows(
     blocks = each * unit // 4
     start = first // np.uint32(unit) * np.uint32(blocks)
     count = np.arange(steps // unit * blocks, dtype=np.uint32)
-    four = draw(start[:, None] + count[None])
+    # each of the four words' normals once; fused with what follows they would be drawn four times
+    four = jax.lax.optimization_barrier(draw(start[:, None] + count[None]))
     return jnp.stack(four, axis=2).reshape(len(first), steps, each)
 
 

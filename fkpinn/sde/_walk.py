@@ -35,6 +35,8 @@ _POINTS = 1 << 12  # least room for points; no more than a few MB
 _VISITS = 2  # use of random words, after normals and uniforms
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
+_numbers: Callable[..., Numbers] = Numbers  # of tuples, where vectors are apart
+
 
 class Plan(NamedTuple):
     """Which paths to run: `n_paths` from each point, cut after `n_steps`.
@@ -379,7 +381,7 @@ def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) ->
     """Start new paths in idle lanes, run all for some rounds, and harvest those that end."""
     state = _refill(how, queue, state)
     lanes = _split(state.lanes) if how.apart else state.lanes
-    if how.kernel:
+    if how.kernel and _together(how) == 1:
         lanes = _launch(how, queue.seed, lanes, rounds)
     else:
         one = lambda _, lanes: _round(how, queue.seed, lanes)
@@ -389,36 +391,44 @@ def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) ->
 
 
 def _launch(how: _How, seed: tuple, lanes: Lane, rounds: Int[Array, ""]) -> Lane:
-    """All rounds in one kernel, a block of lanes to each group of threads."""
-    from jax.experimental import pallas as pl
+    """All rounds in one kernel."""
 
-    leaves, tree = jax.tree.flatten(lanes)
-    width = len(lanes.step)
-    block = min(_THREADS[width >= 1 << 16], width)
-
-    def kernel(*refs):
-        words, values = (
-            [ref[0] for ref in refs[:3]],
-            [ref[...] for ref in refs[3 : 3 + len(leaves)]],
-        )
+    def run(words: list, lanes: Lane) -> Lane:
         _, done = jax.lax.while_loop(
             lambda now: (now[0] < words[2]) & (jnp.max(now[1].running) > 0),
             lambda now: (now[0] + 1, _round(how, (words[0], words[1]), now[1])),
-            (jnp.int32(0), jax.tree.unflatten(tree, values)),
+            (jnp.int32(0), lanes),
         )
-        for ref, value in zip(refs[3 + len(leaves) :], jax.tree.leaves(done), strict=True):
+        return done
+
+    return _in_kernel(how, run, [*seed, rounds.astype(jnp.int32)], lanes)
+
+
+def _in_kernel(how: _How, function: Callable[..., Any], words: list, lanes: Lane) -> Any:
+    """A function of some scalars and of lanes, a block of these to each group of threads."""
+    from jax.experimental import pallas as pl
+
+    given, tree = jax.tree.flatten(lanes)
+    block = min(_THREADS[len(lanes.step) >= 1 << 16], len(lanes.step))
+    out, result = jax.tree.flatten(jax.eval_shape(function, words, lanes))
+
+    def kernel(*refs):
+        scalars = [ref[0] for ref in refs[: len(words)]]
+        values = [ref[...] for ref in refs[len(words) : len(words) + len(given)]]
+        found = function(scalars, jax.tree.unflatten(tree, values))
+        for ref, value in zip(refs[len(words) + len(given) :], jax.tree.leaves(found), strict=True):
             ref[...] = value
 
     one, own = pl.BlockSpec((1,), lambda i: (0,)), pl.BlockSpec((block,), lambda i: (i,))
     found = pl.pallas_call(
         kernel,
-        grid=(width // block,),
-        in_specs=[one] * 3 + [own] * len(leaves),
-        out_specs=[own] * len(leaves),
-        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves],
+        grid=(len(lanes.step) // block,),
+        in_specs=[one] * len(words) + [own] * len(given),
+        out_specs=[own] * len(out),
+        out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in out],
         interpret=how.kernel == "interpret",
-    )(seed[0][None], seed[1][None], rounds.astype(jnp.int32)[None], *leaves)
-    return jax.tree.unflatten(tree, found)
+    )(*(word[None] for word in words), *given)
+    return jax.tree.unflatten(result, found)
 
 
 def _round(how: _How, seed: tuple, lanes: Lane) -> Lane:
@@ -451,24 +461,19 @@ def _steps_in_rows(how: _How, seed: tuple, lanes: Lane) -> Lane:
 
 def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Steps with an array for each coordinate: arithmetic alone, which moves no memory."""
-    need, together = how.walk.need(how.problem), _together(how)
-    path, sign = _pairs(how, lanes)
-    of, dtype = PathStream(seed, lanes.point, path), lanes.dt.dtype
-    single = _example(lanes)
-
-    def draw_normals(unit) -> list[Array]:
-        drawn = normals(of, unit, need.normals, dtype)
-        return drawn if sign is None else [jnp.broadcast_to(sign, n.shape) * n for n in drawn]
-
-    draw_uniforms = lambda unit: uniforms(of, unit, need.uniforms, dtype)
+    need, together, single = how.walk.need(how.problem), _together(how), _example(lanes)
+    if how.kernel and together > 1:
+        return _steps_between_readings(how, seed, lanes)
+    draw_normals, draw_uniforms = _draws(how, seed, lanes)
     if not how.unroll:
         n = ahead(draw_normals, lanes.step, need.normals, how.steps)
         u = ahead(draw_uniforms, lanes.step, need.uniforms, how.steps)
-        pick = lambda k: Numbers(tuple(a[k] for a in n), tuple(a[k] for a in u))
+        pick = lambda k: _numbers(tuple(a[k] for a in n), tuple(a[k] for a in u))
         move = _mover(how, single, pick, apart)
         return jax.lax.fori_loop(0, how.steps // together, move, lanes)
 
-    piece, m, w = _piece(how), need.normals * together, need.uniforms * together
+    piece, dtype = _piece(how), lanes.dt.dtype
+    m, w = need.normals * together, need.uniforms * together
     advance = functools.partial(how.walk.advance, how.problem, how.control)
     advance = apart(advance, single, Numbers(_vector(m, dtype), _vector(w, dtype)))
 
@@ -476,10 +481,48 @@ def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
         n = _one_each(draw_normals, lanes.step, need.normals, piece)
         u = _one_each(draw_uniforms, lanes.step, need.uniforms, piece)
         for k in range(piece // together):
-            lanes = advance(lanes, Numbers(n[k * m : (k + 1) * m], u[k * w : (k + 1) * w]))
+            lanes = advance(lanes, _numbers(n[k * m : (k + 1) * m], u[k * w : (k + 1) * w]))
         return lanes
 
     return jax.lax.fori_loop(0, how.steps // piece, one_piece, lanes)
+
+
+def _steps_between_readings(how: _How, seed: tuple, lanes: Lane) -> Lane:
+    """Free steps in a kernel; what is read after some of them, a network say, outside."""
+    need, together, parts = how.walk.need(how.problem), _together(how), _parts(how, _example(lanes))
+    piece = max(whole_blocks(need.normals), whole_blocks(need.uniforms))
+    m, w = need.normals, need.uniforms
+
+    def free(words: list, lanes: Lane) -> Any:
+        draw_normals, draw_uniforms = _draws(how, (words[0], words[1]), lanes)
+
+        def some(_, reading):
+            step = reading.lane.step
+            n = _one_each(draw_normals, step, m, piece)
+            u = _one_each(draw_uniforms, step, w, piece)
+            for k in range(piece):
+                reading = parts.take(reading, n[k * m : (k + 1) * m], u[k * w : (k + 1) * w])
+            return reading
+
+        first = _one_each(draw_uniforms, lanes.step, w, whole_blocks(w))[:w]
+        start = parts.choose(lanes, first)
+        return jax.lax.fori_loop(0, together // piece, some, start)
+
+    one = lambda _, lanes: parts.add(_in_kernel(how, free, list(seed), lanes))
+    return jax.lax.fori_loop(0, how.steps // together, one, lanes)
+
+
+def _draws(how: _How, seed: tuple, lanes: Lane) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What draws normals and uniforms of whole units of steps."""
+    need, dtype = how.walk.need(how.problem), lanes.dt.dtype
+    path, sign = _pairs(how, lanes)
+    of = PathStream(seed, lanes.point, path)
+
+    def draw_normals(unit) -> list[Array]:
+        drawn = normals(of, unit, need.normals, dtype)
+        return drawn if sign is None else [jnp.broadcast_to(sign, n.shape) * n for n in drawn]
+
+    return draw_normals, lambda unit: uniforms(of, unit, need.uniforms, dtype)
 
 
 def _together(how: "Plan | _How") -> int:
@@ -507,31 +550,42 @@ def _example(lanes: Lane) -> Lane:
     return single._replace(x=x, visit=visit)
 
 
+class _Parts(NamedTuple):
+    """What steps of which one is read are made of, for all paths."""
+
+    choose: Callable[..., Any]
+    take: Callable[..., Any]
+    add: Callable[..., Lane]
+
+
+def _parts(how: _How, single: Lane, lift: Callable[..., Any] = apart) -> _Parts:
+    walk, problem, need, dtype = how.walk, how.problem, how.walk.need(how.problem), single.dt.dtype
+    assert isinstance(walk, Scheme)
+    noise, uniform = _vector(need.normals, dtype), _vector(need.uniforms, dtype)
+    choose = functools.partial(walk.choose_step_to_read, problem)
+    take = functools.partial(walk.step_and_read, problem, how.control)
+    add = functools.partial(walk.add_what_was_read, problem)
+    reading = jax.eval_shape(choose, single, uniform)
+    return _Parts(
+        lift(choose, single, uniform), lift(take, reading, noise, uniform), lift(add, reading)
+    )
+
+
 def _mover(how: _How, single: Lane, pick: Callable[..., Numbers], lift: Callable[..., Any]):
     """What takes the `k`-th steps of all paths; `lift` makes a function of all of one of a path."""
-    walk, problem, together = how.walk, how.problem, _together(how)
-    need, dtype = walk.need(problem), single.dt.dtype
-    noise, uniform = _vector(need.normals, dtype), _vector(need.uniforms, dtype)
+    need, dtype, together = how.walk.need(how.problem), single.dt.dtype, _together(how)
     if together == 1:
-        advance = functools.partial(walk.advance, problem, how.control)
-        advance = lift(advance, single, Numbers(noise, uniform))
+        advance = functools.partial(how.walk.advance, how.problem, how.control)
+        numbers = Numbers(_vector(need.normals, dtype), _vector(need.uniforms, dtype))
+        advance = lift(advance, single, numbers)
         return lambda k, lanes: advance(lanes, pick(k))
+    parts = _parts(how, single, lift)
 
-    # steps of which one is read, one after the other: in one piece compilers repeat their work
-    assert isinstance(walk, Scheme)
-    choose = functools.partial(walk.choose_step_to_read, problem)
-    reading = jax.eval_shape(choose, single, uniform)
-    choose = lift(choose, single, uniform)
-    take = lift(
-        functools.partial(walk.step_and_read, problem, how.control), reading, noise, uniform
-    )
-    add = lift(functools.partial(walk.add_what_was_read, problem), reading)
-
-    def move(k, lanes: Lane) -> Lane:
+    def move(k, lanes: Lane) -> Lane:  # in one piece compilers repeat their work
         first = k * together
-        step = lambda j, reading: take(reading, *pick(first + j))
-        start = choose(lanes, pick(first).uniforms)
-        return add(jax.lax.fori_loop(0, together, step, start))
+        step = lambda j, reading: parts.take(reading, *pick(first + j))
+        start = parts.choose(lanes, pick(first).uniforms)
+        return parts.add(jax.lax.fori_loop(0, together, step, start))
 
     return move
 

@@ -165,7 +165,8 @@ def test_loops_pieces_and_rows_take_the_same_steps():
     points = jnp.asarray([[0.3, 0.2], [0.6, 0.9]])
     walk = Scheme(Heun(), BridgeExit(), read_every=4, refine=4)
     how = Plan(problem, walk, points, 6, 0.02, 500, SEED, True, lambda z: z[0] * z[1], 3)
-    kinds = [Lanes((8,), 64, 1), Lanes((8,), 64, 1, 4), Lanes((8,), 64, 1, apart=0)]
+    one = Lanes((8,), 64, 1)
+    kinds = [one, one._replace(apart=0), one._replace(unroll=1, kernel="interpret")]
     loops, *others = [next(run_batches(how, [(0, 12)], lanes)) for lanes in kinds]
     assert len(set(loops.steps)) > 3 and len(set(loops.payoff)) == 12
     for other in others:
