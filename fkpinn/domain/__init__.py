@@ -5,6 +5,7 @@ from ._base import AbstractDomain as AbstractDomain
 from ._base import BoundaryDraw as BoundaryDraw
 from ._base import Circle as Circle
 from ._base import InteriorDraw as InteriorDraw
+from ._base import Mixture as Mixture
 from ._base import Segment as Segment
 from ._base import frozen as frozen
 from ._box import Box as Box

@@ -13,6 +13,7 @@ from ._base import (
     AbstractDomain,
     BoundaryDraw,
     Circle,
+    Hull,
     InteriorDraw,
     Segment,
     Window,
@@ -93,6 +94,16 @@ class Ball(AbstractDomain):
         """The ball itself."""
         return np.asarray(self.center), self.radius
 
+    def distance_range(self, hull: Hull) -> tuple[float, float]:
+        """From the nearest and the farthest point of the box."""
+        center = np.asarray(self.center)
+        low, high = hull.lower - center, center - hull.upper
+        near = float(np.linalg.norm(np.maximum(np.maximum(low, high), 0.0)))
+        far = float(np.linalg.norm(np.minimum(low, high)))
+        middle = float(np.linalg.norm(hull.center - center))
+        bounds = hull.tighten(near, far, middle)
+        return bounds[0] - self.radius, bounds[1] - self.radius
+
     def volume(self) -> float:
         """Volume of the ball."""
         d = self.dim
@@ -111,7 +122,7 @@ class Ball(AbstractDomain):
             point = like(u, self.center) + r * self._direction(u[:-1])
         return InteriorDraw(point, jnp.array(True))
 
-    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
+    def boundary_map(self, u: Float[Array, " q"], surface: int | None = None) -> BoundaryDraw:
         """A uniform direction."""
         n = self._direction(u)
         point = like(u, self.center) + self.radius * n
@@ -121,11 +132,11 @@ class Ball(AbstractDomain):
         """Nothing is rejected: the volume."""
         return self.volume()
 
-    def proposal_area(self) -> float:
+    def proposal_area(self, surface: int | None = None) -> float:
         """Nothing is rejected: the area."""
         return self.areas()[self.parts[0]]
 
-    def within(self, window: Window) -> "Ball":
+    def within(self, hull: Hull) -> "Ball":
         """A ball is bounded anyway."""
         return self
 

@@ -2,16 +2,35 @@
 
 import abc
 import functools
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._types import Point, Scalar, Vector
 
+_SMALL = 0.1  # a surface is small if it has less than this part of an equal share of the area
+_SHARE = 0.5  # of an equal share, for a small surface in `fair_mixture`
+
 Window = tuple[np.ndarray, np.ndarray]  # an axis-aligned box: lower and upper corner
+Remains = Literal["all", "some", "none"]
+Mixture = tuple[tuple[int | None, float], ...]  # surfaces (None: all of them), and their weights
+
+
+class Hull(NamedTuple):
+    """A box and a ball that both contain a set."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    center: np.ndarray
+    radius: float
+
+    def tighten(self, low: float, high: float, middle: float) -> tuple[float, float]:
+        """Bounds of a distance: those over the box, and those by its value at the ball's center."""
+        return max(low, middle - self.radius), min(high, middle + self.radius)
 
 
 class InteriorDraw(NamedTuple):
@@ -28,6 +47,13 @@ class BoundaryDraw(NamedTuple):
     normal: Vector
     part: Int[Array, ""]
     keep: Bool[Array, ""]
+
+
+class Surface(NamedTuple):
+    """A piece of a boundary: what is left of one part of a shape that is not a combination."""
+
+    shape: "AbstractDomain"
+    part: str
 
 
 class Segment(NamedTuple):
@@ -105,20 +131,25 @@ class AbstractDomain(eqx.Module):
         """Map the unit cube to the set; kept points are uniform if `u` is."""
 
     @abc.abstractmethod
-    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
-        """Map the unit cube to the boundary; kept points are uniform if `u` is."""
+    def boundary_map(self, u: Float[Array, " q"], surface: int | None = None) -> BoundaryDraw:
+        """Map the unit cube to the boundary; kept points are uniform if `u` is.
+
+        Args:
+            u: a point of the unit cube.
+            surface: only this one of `surfaces()`.
+        """
 
     @abc.abstractmethod
     def proposal_volume(self) -> float:
         """Volume the interior map spreads its points over, those not kept included."""
 
     @abc.abstractmethod
-    def proposal_area(self) -> float:
+    def proposal_area(self, surface: int | None = None) -> float:
         """Area the boundary map spreads its points over, those not kept included."""
 
     @abc.abstractmethod
-    def within(self, window: Window) -> "AbstractDomain":
-        """The same set, told that only what lies in `window` is ever looked at."""
+    def within(self, hull: Hull) -> "AbstractDomain":
+        """The same set, told that only what lies in `hull` is ever looked at."""
 
     @abc.abstractmethod
     def outline(self) -> tuple[Segment | Circle, ...]:
@@ -127,6 +158,76 @@ class AbstractDomain(eqx.Module):
     def level(self, x: Point) -> Scalar:
         """The signed distance inside, anything positive outside, NaN for NaN; cheap."""
         return self.signed_distance(x)
+
+    def surfaces(self) -> tuple[Surface, ...]:
+        """The pieces of the boundary: one a part, and in a combination those of both sets."""
+        return tuple(Surface(self, part) for part in self.parts)
+
+    def remains(self) -> tuple[Remains, ...]:
+        """What set operations leave of each surface; `some` also where that is not known."""
+        return ("all",) * len(self.surfaces())
+
+    def distance_range(self, hull: Hull) -> tuple[float, float]:
+        """Bounds, right in sign, of the signed distance on a set inside `hull`."""
+        if not np.isfinite(hull.radius):
+            return -np.inf, np.inf
+        with jax.ensure_compile_time_eval():
+            middle = float(self.signed_distance(jnp.asarray(hull.center)))
+        return middle - hull.radius, middle + hull.radius
+
+    def hull(self) -> Hull:
+        """Bounding box and enclosing ball."""
+        return Hull(*self.bounding_box(), *self.enclosing_ball())
+
+    def detail(self) -> float:
+        """Length over which solutions may change next to the smallest shape that bounds the set.
+
+        It is the radius of that shape over half the dimension: in many dimensions a path next to
+        a small set misses it unless it is very close. Infinite where no shape is smaller than
+        the set.
+        """
+        lower, upper = self.bounding_box()
+        radii = [np.inf]
+        for shape, _ in self.surfaces():
+            low, high = shape.bounding_box()
+            if np.any(low > lower) or np.any(high < upper):
+                radii.append(shape.enclosing_ball()[1])
+        return min(radii) / max(0.5 * self.dim, 1.0)
+
+    def part_mixture(self, part: str) -> Mixture:
+        """What `mixed_map` takes for uniform points of one part."""
+        if len(self.surfaces()) == 1:
+            return ((None, 1.0),)
+        own = [k for k, surface in enumerate(self.surfaces()) if surface.part == part]
+        return tuple((k, self.proposal_area(k)) for k in own)
+
+    def fair_mixture(self) -> Mixture:
+        """What `mixed_map` takes for points of which every surface gets enough to be seen.
+
+        They are uniform where surfaces are of comparable area. One with less than a tenth of an
+        equal share gets half an equal share; the others share what is left by their areas.
+        """
+        areas = np.array([self.proposal_area(k) for k in range(len(self.surfaces()))])
+        equal = 1.0 / max(int(np.count_nonzero(areas)), 1)
+        share = areas / (np.sum(areas) or 1.0)
+        small = np.flatnonzero((areas > 0) & (share < _SMALL * equal)).tolist()
+        own = _SHARE * equal
+        return ((None, 1.0 - own * len(small)), *((k, own) for k in small))
+
+    def mixed_map(self, u: Float[Array, " q"], mixture: Mixture) -> BoundaryDraw:
+        """Map the unit cube to a mixture of surfaces; kept points are uniform on each.
+
+        Args:
+            u: a point of the unit cube.
+            mixture: surfaces, by their index in `surfaces()` or None for all, and their weights.
+        """
+        some = [(surface, weight) for surface, weight in mixture if weight > 0] or mixture[:1]
+        if len(some) == 1:
+            return self.boundary_map(u, some[0][0])
+        weights = np.array([weight for _, weight in some])
+        which, v = pick(u[0], like(u, np.cumsum(weights) / np.sum(weights)))
+        draws = [self.boundary_map(u.at[0].set(v), surface) for surface, _ in some]
+        return jax.tree.map(lambda *of_each: jnp.stack(of_each)[which], *draws)
 
     def contains(self, x: Point) -> Bool[Array, ""]:
         """Whether `x` lies in the open set."""

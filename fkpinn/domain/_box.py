@@ -10,6 +10,7 @@ from ._base import (
     AbstractDomain,
     BoundaryDraw,
     Circle,
+    Hull,
     InteriorDraw,
     Segment,
     Window,
@@ -126,6 +127,16 @@ class Box(AbstractDomain):
         """Through the corners."""
         return ball_around(self.bounding_box())
 
+    def distance_range(self, hull: Hull) -> tuple[float, float]:
+        """Axis by axis."""
+        lower, upper = self.bounding_box()
+        low = np.maximum(lower - hull.upper, hull.lower - upper)
+        low = np.max(np.maximum(low, -0.5 * self._sides()))
+        high = np.max(np.maximum(lower - hull.lower, hull.upper - upper))
+        beyond = np.maximum(lower - hull.center, hull.center - upper)
+        outside = float(np.linalg.norm(np.maximum(beyond, 0.0)))
+        return hull.tighten(float(low), float(high), outside or float(np.max(beyond)))
+
     def volume(self) -> float:
         """Product of the sides."""
         return float(np.prod(self._sides()))
@@ -146,10 +157,12 @@ class Box(AbstractDomain):
         lower, upper = like(u, self.lower), like(u, self.upper)
         return InteriorDraw(lower + (upper - lower) * u, jnp.array(True))
 
-    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
+    def boundary_map(self, u: Float[Array, " q"], surface: int | None = None) -> BoundaryDraw:
         """A face chosen by the first coordinate, a point of it by the others."""
-        areas = self._face_areas()
-        face, _ = pick(u[0], like(u, np.cumsum(areas) / np.sum(areas)))
+        faces = self._faces(surface)
+        areas = self._face_areas()[faces]
+        chosen, _ = pick(u[0], like(u, np.cumsum(areas) / np.sum(areas)))
+        face = chosen if surface is None else jnp.asarray(faces)[chosen]
         axis, high = face // 2, face % 2 == 1
         across = jnp.insert(u[1:], jnp.minimum(axis, self.dim - 1), 0.0)
         lower, upper = like(u, self.lower), like(u, self.upper)
@@ -162,11 +175,16 @@ class Box(AbstractDomain):
         """Nothing is rejected: the volume."""
         return self.volume()
 
-    def proposal_area(self) -> float:
-        """Nothing is rejected: the area."""
-        return float(np.sum(self._face_areas()))
+    def _faces(self, surface: int | None) -> np.ndarray:
+        """Faces of one part, or of all."""
+        of = np.asarray(self.face_parts)
+        return np.flatnonzero((of == surface) | (surface is None))
 
-    def within(self, window: Window) -> "Box":
+    def proposal_area(self, surface: int | None = None) -> float:
+        """Nothing is rejected: the area."""
+        return float(np.sum(self._face_areas()[self._faces(surface)]))
+
+    def within(self, hull: Hull) -> "Box":
         """A box is bounded anyway."""
         return self
 

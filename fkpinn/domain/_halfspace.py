@@ -1,6 +1,7 @@
 """Half-spaces: unbounded alone, useful for cutting."""
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from ._base import (
     AbstractDomain,
     BoundaryDraw,
     Circle,
+    Hull,
     InteriorDraw,
     Segment,
     Window,
@@ -21,6 +23,7 @@ from ._base import (
     like,
     name_parts,
 )
+from ._box import Box
 
 
 class HalfSpace(AbstractDomain):
@@ -35,7 +38,7 @@ class HalfSpace(AbstractDomain):
     direction: tuple[float, ...] = eqx.field(static=True)
     point: tuple[float, ...] = eqx.field(static=True)
     parts: tuple[str, ...] = eqx.field(static=True)
-    window: tuple[tuple[float, ...], tuple[float, ...]] | None = eqx.field(static=True)
+    reach: tuple[Any, ...] | None = eqx.field(static=True)  # what was told to `within`
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class HalfSpace(AbstractDomain):
         point: Numbers,
         *,
         name: Names = "outer",
-        window: Window | None = None,
+        hull: Hull | None = None,
     ):
         direction = finite_array("HalfSpace(normal=...)", normal, (None,))
         self.point = frozen(finite_array("HalfSpace(point=...)", point, direction.shape))
@@ -52,7 +55,7 @@ class HalfSpace(AbstractDomain):
             raise ValueError(f"`HalfSpace(normal=...)` must not be zero; got {normal!r}.")
         self.direction = frozen(direction / size)
         self.parts, _ = name_parts("HalfSpace", name, 1, "a half-space has one part")
-        self.window = None if window is None else frozen(np.stack(window))
+        self.reach = None if hull is None else tuple(frozen(corner) for corner in hull)
 
     @property
     def dim(self) -> int:
@@ -67,7 +70,7 @@ class HalfSpace(AbstractDomain):
     @property
     def n_boundary_coords(self) -> int:
         """Coordinates of the unit cube that `boundary_map` takes."""
-        return max(self._disc().n_interior_coords, 1) if self.dim > 1 else 1
+        return self._patch()[0].n_interior_coords if self.dim > 1 else 1
 
     def signed_distance(self, x: Point) -> Scalar:
         """Distance to the plane, negative inside."""
@@ -101,6 +104,15 @@ class HalfSpace(AbstractDomain):
         """Of infinite radius."""
         return np.asarray(self.point), math.inf
 
+    def distance_range(self, hull: Hull) -> tuple[float, float]:
+        """From the corners of the box."""
+        if not np.isfinite(hull.radius):
+            return -math.inf, math.inf
+        n, p = np.asarray(self.direction), np.asarray(self.point)
+        ends = n * (hull.lower - p), n * (hull.upper - p)
+        low, high = np.sum(np.minimum(*ends)), np.sum(np.maximum(*ends))
+        return hull.tighten(float(low), float(high), float(np.dot(n, hull.center - p)))
+
     def volume(self) -> float:
         """Infinite."""
         return math.inf
@@ -116,47 +128,66 @@ class HalfSpace(AbstractDomain):
             "for example `Box(lower, upper) & half_space`."
         )
 
-    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
-        """A disc of the plane that covers the window."""
+    def boundary_map(self, u: Float[Array, " q"], surface: int | None = None) -> BoundaryDraw:
+        """A disc or a box of the plane that covers what is looked at."""
         n = like(u, self.direction)
         if self.dim == 1:
             return BoundaryDraw(like(u, self.point), n, jnp.array(0), jnp.array(True))
-        flat = self._disc().interior_map(u).point
-        point = like(u, self._disc_center()) + like(u, self._tangents()) @ flat
+        flat, origin, tangents = self._patch()
+        along = flat.interior_map(u[: flat.n_interior_coords]).point
+        point = like(u, origin) + like(u, tangents) @ along
         return BoundaryDraw(point, n, jnp.array(0), jnp.array(True))
 
     def proposal_volume(self) -> float:
         """Infinite."""
         return math.inf
 
-    def proposal_area(self) -> float:
-        """Area of the disc that covers the window."""
-        return 1.0 if self.dim == 1 else self._disc().volume()
+    def proposal_area(self, surface: int | None = None) -> float:
+        """Area of the disc or box that covers what is looked at."""
+        return 1.0 if self.dim == 1 else self._patch()[0].volume()
 
-    def within(self, window: Window) -> "HalfSpace":
+    def within(self, hull: Hull) -> "HalfSpace":
         """Remember how much of the plane matters."""
-        return HalfSpace(self.direction, self.point, name=self.parts[0], window=window)
+        told = HalfSpace(self.direction, self.point, name=self.parts[0], hull=hull)
+        return self if told.reach == self.reach else told
 
     def outline(self) -> tuple[Segment | Circle, ...]:
-        """The chord of the plane that covers the window."""
-        reach = self._tangents()[:, 0] * self._disc().radius
-        center = self._disc_center()
-        return (Segment(center - reach, center + reach, self.parts[0]),)
+        """The chord of the plane that covers what is looked at."""
+        disc, center, tangents = self._disc()
+        chord = tangents[:, 0] * disc.radius
+        return (Segment(center - chord, center + chord, self.parts[0]),)
 
-    def _disc(self) -> Ball:
-        if self.window is None:
+    def _patch(self) -> tuple[AbstractDomain, np.ndarray, np.ndarray]:
+        """A flat set that covers the plane where it matters, its origin, and its axes as columns.
+
+        The smaller of two: the cut through the ball of `within` and, for a plane across an axis,
+        the cut through the box.
+        """
+        disc, face = self._disc(), self._face()
+        return disc if face is None or disc[0].volume() <= face[0].volume() else face
+
+    def _hull(self) -> Hull:
+        if self.reach is None:
             raise ValueError(
                 "`HalfSpace` is unbounded and has no uniform boundary points; cut it to size "
                 "first, for example `Box(lower, upper) & half_space`."
             )
-        return Ball(np.zeros(self.dim - 1), 0.5 * float(np.linalg.norm(np.subtract(*self.window))))
+        *places, radius = self.reach
+        lower, upper, center = (np.asarray(place) for place in places)
+        return Hull(lower, upper, center, radius)
 
-    def _disc_center(self) -> np.ndarray:
-        middle = np.mean(np.asarray(self.window), axis=0)
-        n = np.asarray(self.direction)
-        return middle - n * np.dot(n, middle - np.asarray(self.point))
+    def _disc(self) -> tuple[Ball, np.ndarray, np.ndarray]:
+        hull, n = self._hull(), np.asarray(self.direction)
+        away = float(np.dot(n, hull.center - np.asarray(self.point)))
+        room = max(1.0 - (away / hull.radius) ** 2, 1e-12)  # of a plane that misses the ball, none
+        tangents = np.linalg.svd(n[None, :])[2][1:].T
+        disc = Ball(np.zeros(self.dim - 1), hull.radius * math.sqrt(room))
+        return disc, hull.center - n * away, tangents
 
-    def _tangents(self) -> np.ndarray:
-        """An orthonormal basis of the plane, as columns."""
-        full = np.linalg.svd(np.asarray(self.direction)[None, :])[2]
-        return full[1:].T
+    def _face(self) -> tuple[Box, np.ndarray, np.ndarray] | None:
+        """The cut through the box, of a plane across an axis."""
+        hull, across = self._hull(), np.abs(self.direction) == 1.0
+        if not np.any(across):
+            return None
+        box = Box(hull.lower[~across], hull.upper[~across])
+        return box, np.where(across, self.point, 0.0), np.eye(self.dim)[:, ~across]

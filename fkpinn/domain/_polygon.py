@@ -14,6 +14,7 @@ from ._base import (
     AbstractDomain,
     BoundaryDraw,
     Circle,
+    Hull,
     InteriorDraw,
     Segment,
     Window,
@@ -154,6 +155,18 @@ class Polygon(AbstractDomain):
         """Around the bounding box."""
         return ball_around(self.bounding_box())
 
+    def distance_range(self, hull: Hull) -> tuple[float, float]:
+        """From the distance at the center of the ball."""
+        start, along = self._edges()
+        t = np.sum((hull.center - start) * along, 1) / np.sum(along**2, 1)
+        away = hull.center - (start + np.clip(t, 0.0, 1.0)[:, None] * along)
+        (x, y), (x0, y0), (dx, dy) = hull.center, start.T, along.T
+        crossed = ((y0 > y) != (y0 + dy > y)) & (
+            x < x0 + dx * (y - y0) / np.where(dy == 0, 1.0, dy)
+        )
+        middle = (-1.0 if np.count_nonzero(crossed) % 2 else 1.0) * float(np.min(_lengths(away)))
+        return middle - hull.radius, middle + hull.radius
+
     def volume(self) -> float:
         """Area by the shoelace formula."""
         return _signed_area(np.asarray(self.vertices))
@@ -174,11 +187,13 @@ class Polygon(AbstractDomain):
             (1.0 - root) * a + root * (1.0 - u[1]) * b + root * u[1] * c, jnp.array(True)
         )
 
-    def boundary_map(self, u: Float[Array, " q"]) -> BoundaryDraw:
+    def boundary_map(self, u: Float[Array, " q"], surface: int | None = None) -> BoundaryDraw:
         """An edge by length, then a point of it."""
         start, along = self._edges()
-        sizes = _lengths(along)
-        edge, t = pick(u[0], like(u, np.cumsum(sizes) / np.sum(sizes)))
+        edges = self._edges_of(surface)
+        sizes = _lengths(along)[edges]
+        chosen, t = pick(u[0], like(u, np.cumsum(sizes) / np.sum(sizes)))
+        edge = chosen if surface is None else jnp.asarray(edges)[chosen]
         point = like(u, start)[edge] + t * like(u, along)[edge]
         normal = like(u, self._edge_normals())[edge]
         return BoundaryDraw(point, normal, jnp.asarray(self.edge_parts)[edge], jnp.array(True))
@@ -187,11 +202,16 @@ class Polygon(AbstractDomain):
         """Nothing is rejected: the area."""
         return self.volume()
 
-    def proposal_area(self) -> float:
-        """Nothing is rejected: the perimeter."""
-        return float(np.sum(_lengths(self._edges()[1])))
+    def _edges_of(self, surface: int | None) -> np.ndarray:
+        """Edges of one part, or of all."""
+        of = np.asarray(self.edge_parts)
+        return np.flatnonzero((of == surface) | (surface is None))
 
-    def within(self, window: Window) -> "Polygon":
+    def proposal_area(self, surface: int | None = None) -> float:
+        """Nothing is rejected: the length."""
+        return float(np.sum(_lengths(self._edges()[1])[self._edges_of(surface)]))
+
+    def within(self, hull: Hull) -> "Polygon":
         """A polygon is bounded anyway."""
         return self
 

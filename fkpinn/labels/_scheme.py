@@ -30,6 +30,10 @@ SCHEMES: dict[str, AbstractWalk] = {
 }
 
 
+_DETAILS = 20.0  # a domain counts as no larger than so many of its smallest details
+_SHELL = 0.02  # of a detail, at most, for the layer in which a walk on spheres ends
+
+
 class Choice(NamedTuple):
     """A scheme, its name, and why it was chosen."""
 
@@ -61,10 +65,11 @@ def choose_scheme(
         if cut and name == "spheres":
             raise ValueError("`scheme='spheres'` has no time, so `t_max` must be infinite.")
         SCHEMES[name].check(problem)
-        return Choice(name, SCHEMES[name], "asked for")
+        walk = _spheres(problem) if name == "spheres" else SCHEMES[name]
+        return Choice(name, walk, "asked for")
     if not cut and _fits_spheres(problem):
         reason = "constant diffusion, no drift, constant reaction: spheres need no time step"
-        return Choice("spheres", SCHEMES["spheres"], reason)
+        return Choice("spheres", _spheres(problem), reason)
     if problem.diffusion.function is None:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
     if not all(problem.absorbing()):
@@ -78,12 +83,21 @@ def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = 0.00
     """A step that moves a path by that share of the domain's size, about.
 
     The diagonal of the bounding box, which grows with the root of the dimension while the way to
-    the wall does not, counts as that of a square as wide.
+    the wall does not, counts as that of a square as wide; and where holes are small, no more than
+    twenty times their detail (`AbstractDomain.detail`), or paths would jump over them.
     """
     variance = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)(points)
     size = problem.domain.diameter() / max(problem.dim / 2, 1.0) ** 0.5
+    size = min(size, _DETAILS * problem.domain.detail())
     step = (reach * size) ** 2 / float(jnp.max(variance))
     return step if problem.horizon is None else min(step, problem.horizon / 100)
+
+
+def _spheres(problem: Problem) -> Spheres:
+    """Walks that end close enough to the boundary to tell its details."""
+    usual = Spheres()
+    finest = _SHELL * problem.domain.detail() / problem.domain.diameter()
+    return usual if usual.epsilon <= finest else Spheres(epsilon=finest)
 
 
 def _spelled(walk: AbstractWalk) -> str:

@@ -20,6 +20,7 @@ def make_loss(
     *,
     size: float | None = None,
     by_error: bool = False,
+    batch: int | None = None,
     sampler: AbstractSampler | None = None,
     dtype: Any,
     key: PRNGKeyArray,
@@ -34,13 +35,15 @@ def make_loss(
         size: typical size of the solution, in units of which violations count; None leaves them as
             they are, as in the paper.
         by_error: weigh labels by their errors.
+        batch: labels that count at a time, if there are more.
         sampler: where fresh points of the residual go; the first ones are spread evenly.
         dtype: precision.
         key: of the points.
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
-    on = sample_boundary(problem, n_boundary, dtype=dtype, key=fold(key, "boundary"))
+    own = fold(key, "boundary")
+    on = sample_boundary(problem, n_boundary, fair=True, dtype=dtype, key=own)
     terms: dict[str, AbstractTerm] = {
         "residual": ResidualTerm(problem, inside, size, sampler or spread),
         "boundary": BoundaryTerm(problem, on, size or 1.0),
@@ -49,5 +52,8 @@ def make_loss(
         last = sample_terminal(problem, n_boundary, dtype=dtype, key=fold(key, "terminal"))
         terms["terminal"] = TerminalTerm(problem, last, size or 1.0)
     if labels is not None:
-        terms["labels"] = LabelTerm.of(labels, size=size or 1.0, by_error=by_error, dtype=dtype)
+        batch = None if batch is None or batch >= len(labels.value) else batch
+        terms["labels"] = LabelTerm.of(
+            labels, size=size or 1.0, by_error=by_error, batch=batch, dtype=dtype
+        )
     return Loss(terms)

@@ -87,7 +87,11 @@ def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:
 
 
 class BoundaryTerm(AbstractTerm):
-    """Violation of the boundary conditions at boundary points."""
+    """Violation of the boundary conditions at boundary points.
+
+    Fresh points are uniform, except that surfaces which are small beside the others get enough
+    of them to be seen (`sample_boundary(fair=True)`).
+    """
 
     problem: Problem
     on: BoundaryPoints
@@ -108,8 +112,8 @@ class BoundaryTerm(AbstractTerm):
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "BoundaryTerm":
         """Fresh points on the boundary."""
         del u
-        points = self.on.points
-        on = sample_boundary(self.problem, times * len(points), dtype=points.dtype, key=key)
+        n, dtype = times * len(self.on.points), self.on.points.dtype
+        on = sample_boundary(self.problem, n, fair=True, dtype=dtype, key=key)
         return eqx.tree_at(lambda term: term.on, self, on)
 
 

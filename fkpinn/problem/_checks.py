@@ -79,10 +79,14 @@ def _sample(problem: Problem) -> _Samples:
     u = jnp.asarray(rng.random((n, domain.n_interior_coords)), dtype)
     v = jnp.asarray(rng.random((n, domain.n_boundary_coords)), dtype)
     interior, surface, seam = jax.tree.map(np.asarray, _drawn(domain, u, v))
-    _check_shape(domain, interior.keep, surface, seam)
+    _check_shape(domain, interior.keep, seam)
     inside = interior.point[interior.keep][:_N_SAMPLES]
-    kept = np.flatnonzero(surface.keep)
-    on, part = surface.point[kept], surface.part[kept]
+    on, part = surface.point[surface.keep], surface.part[surface.keep]
+    for index in sorted(set(range(len(domain.parts))) - set(part.tolist())):  # mostly cut away
+        few = jax.tree.map(np.asarray, _drawn_on(domain, domain.parts[index], v))
+        _check_part(domain.parts[index], few.keep)
+        on = np.concatenate([on, few.point[few.keep]])
+        part = np.concatenate([part, few.part[few.keep]])
     inside = problem.layout.points(_times(problem, inside), inside)
     on = problem.layout.points(_times(problem, on), on)
     terms = (problem.dynamics, problem.reaction, problem.source, problem.terminal)
@@ -95,13 +99,20 @@ def _sample(problem: Problem) -> _Samples:
 @eqx.filter_jit
 def _drawn(domain: AbstractDomain, u: Float[Array, "n q"], v: Float[Array, "n r"]) -> Any:
     """Points inside and on the boundary, and which of the latter lie on a wall within the set."""
-    eps = 1e-4 * domain.diameter()
-    surface = jax.vmap(domain.boundary_map)(v)
+    eps = min(1e-4 * domain.diameter(), 1e-2 * domain.detail())
+    mixture = domain.fair_mixture()
+    surface = jax.vmap(lambda u: domain.mixed_map(u, mixture))(v)
     contains = jax.vmap(domain.contains)
     on_wall = jnp.abs(jax.vmap(domain.signed_distance)(surface.point)) < 1e-3 * eps
     beyond = contains(surface.point + eps * surface.normal)
     within = contains(surface.point - eps * surface.normal)
     return jax.vmap(domain.interior_map)(u), surface, on_wall & beyond & within
+
+
+@eqx.filter_jit
+def _drawn_on(domain: AbstractDomain, part: str, v: Float[Array, "n r"]) -> Any:
+    mixture = domain.part_mixture(part)
+    return jax.vmap(lambda u: domain.mixed_map(u, mixture))(v)
 
 
 @eqx.filter_jit
@@ -139,8 +150,8 @@ def _times(problem: Problem, points: np.ndarray) -> np.ndarray:
     return np.linspace(0.0, problem.horizon or 0.0, len(points), endpoint=False)
 
 
-def _check_shape(domain: AbstractDomain, keep: np.ndarray, surface, seam: np.ndarray) -> None:
-    """Raise for a set that is empty, split by a wall, or has lost a boundary part."""
+def _check_shape(domain: AbstractDomain, keep: np.ndarray, seam: np.ndarray) -> None:
+    """Raise for a set that is empty or split by a wall."""
     if not np.any(keep):
         raise ValueError(
             f"`domain` is empty, or too thin to find: none of {len(keep)} points drawn around it "
@@ -151,12 +162,14 @@ def _check_shape(domain: AbstractDomain, keep: np.ndarray, surface, seam: np.nda
             "`domain` is a union of sets that touch along a surface without overlapping, which "
             "leaves a wall between them. Let them overlap, or use one `Polygon`."
         )
-    present = set(surface.part[surface.keep].tolist())
-    lost = [name for i, name in enumerate(domain.parts) if i not in present]
-    if lost:
+
+
+def _check_part(part: str, keep: np.ndarray) -> None:
+    if not np.any(keep):
         raise ValueError(
-            f"`domain` has boundary parts {lost} that the set operations cut away entirely, or "
-            f"that are too small to find; check the shapes they came from."
+            f"`domain` has a boundary part {part!r} that the set operations cut away entirely, or "
+            f"all but entirely: none of {len(keep)} points of the surface it came from is left. "
+            f"Check that shape."
         )
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..domain import AbstractDomain
+from ..domain import AbstractDomain, Mixture
 from ..problem import Layout, Problem, Region
 from ._fill import fill_random, fill_sobol, room_for
 
@@ -26,6 +26,7 @@ def sample_boundary(
     n: int,
     *,
     part: str | None = None,
+    fair: bool = False,
     dtype: DTypeLike | None = None,
     key: PRNGKeyArray,
 ) -> BoundaryPoints:
@@ -35,12 +36,14 @@ def sample_boundary(
         where: a domain, or a problem.
         n: how many.
         part: name of one boundary part; the whole boundary if not given.
+        fair: give surfaces that are small beside the others, as a hole in many dimensions is,
+            more points than their area does; what is drawn without them stays the same.
         dtype: precision; that of the current default if not given.
         key: random key.
     """
-    region, index = _surface(where, n, part)
+    region, mixture = _surface(where, n, part, fair)
     dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
-    found = _random(region, index, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)
+    found = _random(region, mixture, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)
     return jax.tree.map(lambda rows: rows[:n], found)
 
 
@@ -49,6 +52,7 @@ def sobol_boundary(
     n: int,
     *,
     part: str | None = None,
+    fair: bool = False,
     seed: int = 0,
     dtype: DTypeLike | None = None,
 ) -> BoundaryPoints:
@@ -58,26 +62,30 @@ def sobol_boundary(
         where: a domain, or a problem.
         n: how many.
         part: name of one boundary part; the whole boundary if not given.
+        fair: give small surfaces more points than their area does.
         seed: seed of the scrambling.
         dtype: precision; that of the current default if not given.
     """
-    region, index = _surface(where, n, part)
+    region, mixture = _surface(where, n, part, fair)
     dtype = jnp.dtype(dtype or jnp.result_type(float))
-    return fill_sobol(_draw, (region, index), _n_coords(region), n, seed, dtype)
+    return fill_sobol(_draw, (region, mixture), _n_coords(region), n, seed, dtype)
 
 
 def _surface(
-    where: Problem | AbstractDomain, n: int, part: str | None
-) -> tuple[Region, int | None]:
-    """Where points are drawn, and the index of the part that is wanted, if it is one."""
+    where: Problem | AbstractDomain, n: int, part: str | None, fair: bool
+) -> tuple[Region, Mixture]:
+    """Where points are drawn, and how much of each surface is wanted."""
     if n < 1:
         raise ValueError(f"`n` must be at least 1; got {n}.")
     domain = isinstance(where, AbstractDomain)
     region = Region(where, Layout(where.dim)) if domain else where.region
-    parts = region.domain.parts
-    if part is not None and part not in parts:
-        raise ValueError(f"`part` must be one of {parts}; got {part!r}.")
-    return region, None if part is None else parts.index(part)
+    if part is None:
+        return region, region.domain.fair_mixture() if fair else ((None, 1.0),)
+    if part not in region.domain.parts:
+        raise ValueError(f"`part` must be one of {region.domain.parts}; got {part!r}.")
+    if fair:
+        raise ValueError(f"`fair` is for the whole boundary; got `part` {part!r} as well.")
+    return region, region.domain.part_mixture(part)
 
 
 def _n_coords(region: Region) -> int:
@@ -85,20 +93,18 @@ def _n_coords(region: Region) -> int:
 
 
 def _draw(
-    surface: tuple[Region, int | None], u: Float[Array, " q"]
+    surface: tuple[Region, Mixture], u: Float[Array, " q"]
 ) -> tuple[BoundaryPoints, Bool[Array, ""]]:
-    (domain, layout), wanted = surface
+    (domain, layout), mixture = surface
     time, rest = layout.from_cube(u)
-    x, normal, index, keep = domain.boundary_map(rest)
-    if wanted is not None:
-        keep = keep & (index == wanted)
+    x, normal, index, keep = domain.mixed_map(rest, mixture)
     return BoundaryPoints(layout.point(time, x), normal, index), keep
 
 
 # compiled once for a domain, whatever the problem
 @eqx.filter_jit
 def _random(
-    region: Region, part: int | None, room: int, n: Int[Array, ""], dtype: str, key: PRNGKeyArray
+    region: Region, mixture: Mixture, room: int, n: Int[Array, ""], dtype: str, key: PRNGKeyArray
 ) -> BoundaryPoints:
-    draw = lambda u: _draw((region, part), u)
+    draw = lambda u: _draw((region, mixture), u)
     return fill_random(draw, _n_coords(region), room, n, key, jnp.dtype(dtype))

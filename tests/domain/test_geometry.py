@@ -1,6 +1,7 @@
 """Signed distance, normals, projection and names of every shape."""
 
 import functools
+import math
 from typing import NamedTuple
 
 import helpers
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from fkpinn.domain import Ball, Box, HalfSpace, Polygon
+from fkpinn.domain import Ball, Box, HalfSpace, Polygon, RegularPolygon
 
 every_shape = helpers.every_shape
 
@@ -180,6 +181,79 @@ def test_bounding_box_and_ball_contain_the_set(shape):
     center, radius = domain.enclosing_ball()
     assert np.all(np.linalg.norm(x - center, axis=1) <= radius + 1e-12)
     assert domain.is_bounded()
+
+
+def ball_volume(dim, radius=1.0):
+    return math.pi ** (dim / 2) / math.gamma(dim / 2 + 1) * radius**dim
+
+
+@pytest.mark.parametrize("dim", [10, 30, 100])
+@pytest.mark.parametrize("half", [0.05, 0.5, 0.95])
+def test_holes_of_any_size_in_many_dimensions(dim, half):
+    """The enclosing ball of such a box reaches far out of the outer box; its faces do not."""
+    box = Box([-1] * dim, [1] * dim) - Box([-half] * dim, [half] * dim, name="hole")
+    assert box.volume() == pytest.approx(2.0**dim - (2 * half) ** dim, rel=1e-12)
+    faces = {"outer": 2 * dim * 2.0 ** (dim - 1), "hole": 2 * dim * (2 * half) ** (dim - 1)}
+    assert box.areas() == pytest.approx(faces, rel=1e-12)
+    ball = Ball([0] * dim, 1.0) - Ball([0] * dim, half, name="hole")
+    assert ball.volume() == pytest.approx(ball_volume(dim) * (1 - half**dim), rel=1e-12)
+    spheres = {"outer": dim * ball_volume(dim), "hole": dim * ball_volume(dim, half) / half}
+    assert ball.areas() == pytest.approx(spheres, rel=1e-12)
+    assert box.remains() == ball.remains() == ("all", "all")
+
+
+def test_what_remains_of_surfaces():
+    """Decided from boxes and balls alone, also through several operations."""
+    square, disk = Box([0, 0], [4, 4]), Ball([1, 1], 0.5, name="disk")
+    assert (square - disk - Ball([3, 3], 0.5)).remains() == ("all", "all", "all")
+    assert (square - disk - Ball([3, 4], 0.5)).remains() == ("some", "all", "some")
+    assert (square & disk).remains() == ("none", "all")
+    assert (disk | square).remains() == ("none", "all")
+    assert (disk - square).remains() == ("none", "none")
+    assert (square - Box([3, 3], [4, 4])).remains() == ("some", "some")  # they touch
+    assert (square - (disk & Box([0, 0], [3, 3]))).remains() == ("all", "all", "none")
+    hexagon = RegularPolygon(6, 10.0)
+    assert (hexagon - disk).remains() == ("all", "all")
+    assert (disk | hexagon).remains() == ("none", "all")
+
+
+def test_measured_areas_are_those_of_each_surface():
+    """A hole that cuts the wall: half its sphere is left, of 1e-8 of the area of the box."""
+    dim, radius = 8, 0.1
+    domain = Box([0] * dim, [1] * dim) - Ball([0] + [0.5] * (dim - 1), radius, name="dent")
+    dent = 0.5 * dim * ball_volume(dim, radius) / radius
+    wall = 2 * dim - ball_volume(dim - 1, radius)
+    assert domain.areas() == pytest.approx({"outer": wall, "dent": dent}, rel=1e-3)
+    assert domain.volume() == pytest.approx(1 - 0.5 * ball_volume(dim, radius), rel=1e-3)
+
+
+@pytest.mark.parametrize("dim", [10, pytest.param(50, marks=pytest.mark.slow)])
+def test_planes_through_balls_and_across_boxes_are_drawn_directly(dim):
+    axis = np.eye(dim)[0]
+    cap = Ball([0] * dim, 1.0) & HalfSpace(axis, 0.6 * axis, name="cut")
+    assert cap.areas()["cut"] == pytest.approx(ball_volume(dim - 1, 0.8), rel=1e-12)
+    slab = Box([0] * dim, [1] * dim) - HalfSpace(axis, 0.25 * axis, name="cut")
+    assert slab.areas()["cut"] == pytest.approx(1.0, rel=1e-12)
+
+
+def test_an_imprecise_area_says_so():
+    """Of a plane that touches a box at a corner, next to nothing is left."""
+    dim = 6
+    corner = np.full(dim, 1 - 0.3 / dim)
+    domain = Box([0] * dim, [1] * dim) & HalfSpace([1] * dim, corner, name="cut")
+    with pytest.warns(UserWarning, match="The area of part 'cut' was measured by sampling"):
+        area = domain.areas()["cut"]
+    # the simplex of edges 0.3, over its height
+    exact = math.sqrt(dim) * 0.3 ** (dim - 1) / math.factorial(dim - 1)
+    assert area == pytest.approx(exact, rel=0.5)
+
+
+def test_detail_is_that_of_the_smallest_hole():
+    assert Ball([0, 0], 1.0).detail() == np.inf
+    plate = Box([0, 0], [4, 4]) - Ball([1, 1], 0.5) - Ball([3, 3], 0.1)
+    assert plate.detail() == pytest.approx(0.1)
+    dim = 30
+    assert (Ball([0] * dim, 1.0) - Ball([0] * dim, 0.1)).detail() == pytest.approx(0.1 / 15)
 
 
 def test_names_survive_set_operations_and_equal_names_merge():

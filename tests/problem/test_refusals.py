@@ -63,7 +63,7 @@ refused = {
     "seam": (lambda: P(square | fk.Box([1, 0], [2, 1])), ValueError,
         r"`domain` is a union of sets that touch .*without overlapping"),
     "lost-part": (lambda: P(square - fk.Ball([9, 9], 1, name="far")), ValueError,
-        r"boundary parts \['far'\] that the set operations cut away"),
+        r"a boundary part 'far' that the set operations cut away"),
     "anisotropic-neumann": (lambda: P(square, diffusion=[1.0, 2.0], reaction=1.0,
         boundary=fk.Neumann()), ValueError,
         r"`boundary\['outer'\]` is reflecting \(Neumann\), which needs isotropic `diffusion`"),

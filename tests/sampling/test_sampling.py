@@ -136,6 +136,41 @@ def test_one_part_only():
     assert set(np.asarray(on.parts).tolist()) == {domain.parts.index("B")}
 
 
+DIM = 10
+IN_BOX = Box([-1] * DIM, [1] * DIM) - Box([-0.05] * DIM, [0.05] * DIM, name="hole")
+
+
+def test_a_tiny_part_is_drawn_from_its_own_surface():
+    """Uniform on each face, and all faces alike; by rejection none in 1e11 would be found."""
+    on = sample_boundary(IN_BOX, 2000, part="hole", key=jr.key(0))
+    points, normals = np.asarray(on.points), np.asarray(on.normals)
+    assert np.all(np.asarray(on.parts) == 1)
+    np.testing.assert_allclose(np.max(np.abs(points), axis=1), 0.05, rtol=1e-12)
+    axis = np.argmax(np.abs(normals), axis=1)
+    high = points[np.arange(len(points)), axis] > 0
+    np.testing.assert_array_equal(np.sum(normals, axis=1), np.where(high, -1.0, 1.0))  # inwards
+    faces = np.bincount(2 * axis + high, minlength=2 * DIM)
+    assert stats.chisquare(faces).pvalue > _LEVEL
+    along = points[axis != 0, 0] / 0.1 + 0.5
+    assert stats.kstest(along, "uniform").pvalue > _LEVEL
+    sobol = sobol_boundary(IN_BOX, 64, part="hole")
+    assert np.all(np.asarray(sobol.parts) == 1)
+
+
+def test_fair_points_see_every_surface():
+    """A tiny hole gets half an equal share; comparable surfaces keep the points they had."""
+    n = 2000
+    on = sample_boundary(IN_BOX, n, fair=True, key=jr.key(1))
+    holes = np.count_nonzero(np.asarray(on.parts) == 1)
+    assert abs(holes - n / 4) < 4 * np.sqrt(n * 3 / 16)
+    same_name = Box([-1] * DIM, [1] * DIM) - Box([-0.05] * DIM, [0.05] * DIM)
+    assert same_name.fair_mixture() == IN_BOX.fair_mixture()  # by surface, not by name
+    plate = helpers.combinations[0].domain
+    assert plate.fair_mixture() == ((None, 1.0),)
+    plain, fair = (sample_boundary(plate, 100, fair=f, key=jr.key(2)) for f in (False, True))
+    np.testing.assert_array_equal(plain.points, fair.points)
+
+
 def test_sampling_traces_under_jit_and_does_not_depend_on_it():
     domain = helpers.combinations[0].domain
     plain = sample_interior(domain, 300, key=jr.key(4))
@@ -165,6 +200,8 @@ def test_refusals():
         sample_boundary(disk, 0, key=jr.key(0))
     with pytest.raises(ValueError, match=r"`part` must be one of \('outer',\); got 'inner'"):
         sample_boundary(disk, 5, part="inner", key=jr.key(0))
+    with pytest.raises(ValueError, match="`fair` is for the whole boundary; got `part` 'outer'"):
+        sample_boundary(disk, 5, part="outer", fair=True, key=jr.key(0))
     with pytest.raises(ValueError, match="elliptic and has no final time"):
         sample_terminal(catalogue("exit-ball-3d").problem, 5, key=jr.key(0))
     nothing = disk - Ball([0.0, 0.0], 2.0)
