@@ -2,7 +2,7 @@
 
 import math
 
-import jax
+import helpers
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
@@ -24,11 +24,11 @@ from fkpinn.nn import MLP
 P = 8
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    rows=st.sampled_from([3, 7, 12]),
-    labels=st.sampled_from([1, 3, 6]),
+    rows=st.sampled_from([3, 12]),
+    labels=st.sampled_from([1, 6]),
     rank=st.integers(1, P),
     scale=st.floats(1e-3, 1e3),
     weight=st.floats(1e-4, 1e4),
@@ -102,19 +102,17 @@ def test_labels_that_see_nothing_new_leave_the_curvature_alone():
     np.testing.assert_allclose(found.measured, [0.25, 1.0])
 
 
-PROBLEM = fk.catalogue("poisson").problem
-
-
-def curvature_with(labels, n=12, key=0):
-    network = MLP(*PROBLEM.bounds(), (30,), key=jr.key(key))
-    return Curvature(network, make_loss(PROBLEM, n, 6, labels, dtype=jnp.float64, key=jr.key(1)))
+def curvature_with(labels, widths=(30,), n=12):
+    problem = fk.catalogue("poisson").problem
+    network = MLP(*problem.bounds(), widths, key=jr.key(0))
+    return Curvature(network, make_loss(problem, n, 6, labels, dtype=jnp.float64, key=jr.key(1)))
 
 
 @pytest.fixture(scope="module")
 def labels():
-    points = fk.sample_interior(PROBLEM, 5, key=jr.key(5))
-    exact = fk.catalogue("poisson").exact
-    return fk.Labels.from_data(points, jax.vmap(exact)(points), 0.1)
+    problem, exact = fk.catalogue("poisson")
+    points = fk.sample_interior(problem, 5, key=jr.key(5))
+    return fk.Labels.from_data(points, helpers.at(exact, points), 0.1)
 
 
 def test_coverage_of_a_network(labels):
@@ -136,11 +134,7 @@ def test_descent_is_not_slower_than_foretold():
 
 
 def test_more_points_than_parameters_have_no_constant():
-    network = MLP(*PROBLEM.bounds(), (3,), key=jr.key(0))
-    curvature = Curvature(
-        network, make_loss(PROBLEM, 40, 10, None, dtype=jnp.float64, key=jr.key(1))
-    )
-    found = compare_descent(curvature, steps=3)
+    found = compare_descent(curvature_with(None, (3,), n=40), steps=3)
     assert found.predicted == math.inf and found.pl_constant == 0
 
 

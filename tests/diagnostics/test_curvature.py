@@ -52,7 +52,12 @@ def test_the_hessian_is_the_hessian(curvature):
     np.testing.assert_allclose(curvature.hessian(), expected, atol=1e-10 * scale)
 
 
-@pytest.mark.parametrize("names", [None, ["residual"], ["boundary"], ["labels"]])
+slow_names = lambda *names: pytest.param(list(names), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    "names", [None, slow_names("residual"), slow_names("boundary"), ["labels"]]
+)
 def test_gauss_newton_is_the_hessian_of_the_linearized_loss(curvature, names):
     """At violations that are linear in the parameters the two matrices are one."""
     terms = curvature.objective.loss.terms
@@ -75,7 +80,7 @@ def test_gauss_newton_is_the_hessian_of_the_linearized_loss(curvature, names):
     np.testing.assert_allclose(curvature.gauss_newton(names), expected, atol=1e-10 * scale)
 
 
-@pytest.mark.parametrize("names", [None, ["residual"], ["boundary", "labels"]])
+@pytest.mark.parametrize("names", [None, slow_names("residual"), ["boundary", "labels"]])
 def test_products_equal_matrices(curvature, names):
     v = jr.normal(jr.key(3), curvature.parameters.shape)
     for matrix, product in (

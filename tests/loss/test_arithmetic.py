@@ -67,15 +67,17 @@ def test_violations_are_divided_by_the_size():
     )
 
 
-@pytest.mark.parametrize("n", [4, 7, 11, 12])
+@pytest.mark.parametrize(
+    "n", [pytest.param(4, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow), 11, 12]
+)
 def test_rows_in_pieces_are_all_rows(n):
     """In pieces of three: as many as fit at once, whole pieces, and a rest."""
     rows = jnp.linspace(0.3, 2.0, n)
     at = lambda u, row: jnp.sin(u * row)
     with using(dataclasses.replace(current(), row_chunk=3)):
         slope_of = jax.value_and_grad(lambda u: 5.0 * mean_square(at, u, rows))
-        value, slope = slope_of(jnp.asarray(1.3))
-        square, found = mean_square(at, jnp.asarray(1.3), rows), each(at, jnp.asarray(1.3), rows)
+        everything = lambda u: (slope_of(u), mean_square(at, u, rows), each(at, u, rows))
+        (value, slope), square, found = jax.jit(everything)(jnp.asarray(1.3))
     x = 1.3 * np.asarray(rows)
     np.testing.assert_allclose(value, 5 * np.mean(np.sin(x) ** 2), rtol=1e-12)
     np.testing.assert_allclose(slope, 5 * np.mean(np.sin(2 * x) * rows), rtol=1e-12)
