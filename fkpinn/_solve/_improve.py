@@ -29,6 +29,7 @@ _NOISE = 0.05  # of a label over the error, that is aimed at: the network takes 
 _LABEL_SHARE = 0.25  # of the time of a training that labels of a round may take
 _LEAST_GAIN = 1.2  # factor by which a round must lower the error to be tried again
 _FIRST_GAIN = 2.0  # what plain rounds are expected to gain before one was seen
+_LAST_RESORT = 1.25  # and in many dimensions, where these mostly lead away
 
 
 class Improved(NamedTuple):
@@ -175,7 +176,7 @@ class Rounds:
         if kind in self.gain:
             return self.gain[kind]
         if kind == "polish":
-            return _FIRST_GAIN
+            return _FIRST_GAIN if self.first == "polish" else _LAST_RESORT
         if kind == "correct":
             noise = float(np.sqrt(np.mean(np.asarray(best.corrections.stderr, float) ** 2)))
             return _AVERAGED * best.typical / max(noise / self.size, 1e-100)
@@ -222,8 +223,9 @@ class Rounds:
     ) -> Any:
         """The network after some steps on points of their own."""
         folder = None if self.job.folder is None else self.job.folder / f"round-{name}"
+        job = with_doubled_points(self.job) if self.first == "polish" else self.job
         trained = polish(
-            with_doubled_points(self.job), network, labels,
+            job, network, labels,
             size=self.size, name=kind, stream=stream, folder=folder,
         )  # fmt: skip
         taken = self.history[-1]["step"] if self.history else 0

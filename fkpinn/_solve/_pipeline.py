@@ -11,6 +11,7 @@ from ._improve import Improved, improve
 from ._job import Job
 from ._label import label
 from ._train import joined, solution_size, train
+from ._visit import compile_ahead as compile_visits_ahead
 from ._visit import visit
 
 _MANY = 0.02  # share of points with rough error bars that is worth a note
@@ -40,7 +41,10 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
     """
     check_labels(job, labels)
     clock = [time.perf_counter()]
+    visits = compile_visits_ahead(job)
     labels = label(job) if labels is None else labels
+    if visits is not None:
+        visits.join()
     job = visit(job)
     clock.append(time.perf_counter())
     ahead = compile_ahead(job, labels) if certify else None

@@ -1,5 +1,7 @@
 """How much work, by name."""
 
+import itertools
+
 from .._compute import current
 from ..domain import Ball, Box
 from ..problem import Coefficient, Problem
@@ -59,25 +61,24 @@ _ON_CPU = {
 }
 
 
-# in many dimensions labels tell most, and are never left; the residual counts where paths go
+# in many dimensions labels tell most, and are never left; many with few paths tell more than few
+# with many; the residual counts where paths go
 _MANY_DIMENSIONS = {
     "points.visited": 0.5,
-    "labels.p_data": 0.33,
-    "labels.rate": 0.95,
-    "labels.likely_steps": 40,
+    "labels.p_data": 0.2,
+    "labels.times": 8,
+    "labels.n_paths": 16,
+    "labels.pooled": True,
+    "labels.held_out": 0.1,
+    "labels.likely": True,
     "labels.bias": False,
-    "training.steps": 60,
+    "training.steps": 100,
     "training.polish_steps": 0,
     "training.polish_times": 1,
 }
 _HIGH = {
-    "quick": {"points.n_collocation": 2000, "labels.n_paths": 64, "certificate.rounds": 2},
-    "best": {
-        "network.widths": (64, 64, 64),
-        "points.n_collocation": 6000,
-        "labels.n_paths": 64,
-        "certificate.rounds": 6,
-    },
+    "quick": {"points.n_collocation": 2000, "certificate.rounds": 2},
+    "best": {"network.widths": (64, 64, 64), "certificate.rounds": 3},
 }
 _HIGH_ON_CPU = {
     "best": {
@@ -88,6 +89,11 @@ _HIGH_ON_CPU = {
     }
 }
 _LOW = 3  # dimensions up to which points of all the domain are as good
+_POINTS_A_PARAMETER = 1.6  # fewer can be pleased without a word about what lies between them
+_MOST_POINTS = 32_000
+_MOST_DERIVATIVES = 1 << 31  # of all points by all parameters: 16 GiB
+_NARROW = 64  # a first layer of fewer units than dimensions is blind along some direction
+_DIRECTIONS = 128
 
 
 def settings_for(preset: str, problem: Problem) -> Settings:
@@ -98,11 +104,24 @@ def settings_for(preset: str, problem: Problem) -> Settings:
     found = found.changed(_MANY_DIMENSIONS | _HIGH[preset])
     if current().on_cpu:
         found = found.changed(_HIGH_ON_CPU.get(preset, {}))
+    else:
+        first = _DIRECTIONS if problem.dim > _NARROW else found.network.widths[0]
+        found = found.changed({"network.widths": (first, *found.network.widths[1:])})
+        n = _enough_points(found, problem)
+        found = found.changed({"points.n_collocation": n, "points.n_boundary": n // 8})
     if not _fits_hard(problem):
         return found
     found = found.changed({"network.hard": True})
     # with all data built in there is nothing left to ask on the boundary
     return found.changed({"points.n_boundary": 8}) if all(problem.absorbing()) else found
+
+
+def _enough_points(settings: Settings, problem: Problem) -> int:
+    """Points that outnumber the parameters of the network, if memory allows."""
+    sizes = (problem.n_coords, *settings.network.widths, 1)
+    parameters = sum((a + 1) * b for a, b in itertools.pairwise(sizes))
+    most = min(_MOST_POINTS, _MOST_DERIVATIVES // parameters)
+    return min(max(6000, round(_POINTS_A_PARAMETER * parameters)), most)
 
 
 def _fits_hard(problem: Problem) -> bool:

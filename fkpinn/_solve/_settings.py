@@ -58,6 +58,10 @@ class LabelSettings:
         p_data: share of the collocation points that gets labels.
         second_pass: share of the labels that is made where the residual of a first, short training
             is large.
+        times: so many times as many labels; a step of the natural gradient takes a fresh share.
+        held_out: share of the labels that is not trained on, but tells when training leads away.
+        pooled: one noise for all labels, in their weights; the error bars of few paths are rough,
+            and small where values happen to be small.
         n_paths: paths a label.
         dt: time step of the paths; None takes one from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
@@ -65,19 +69,22 @@ class LabelSettings:
             labels' error, and so of their weights.
         weight: of the labels at the start, in units of their own noise.
         rate: factor of that weight at every step of the natural gradient.
-        likely_steps: of the natural gradient, after all others of it, in which labels weigh what
-            their noise says beside the residual that is left.
+        likely: instead of fading, labels weigh what their noise says beside the residual that is
+            left, which is looked at now and then.
     """
 
     p_data: float = 0.12
     second_pass: float = 0.0
+    times: int = 1
+    held_out: float = 0.0
+    pooled: bool = False
     n_paths: int = 100
     dt: float | None = None
     scheme: str = "default"
     bias: bool = True
     weight: float = 3.0
     rate: float = 0.9
-    likely_steps: int = 0
+    likely: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,12 +187,17 @@ class Settings:
     @property
     def n_labels(self) -> int:
         """Points with labels, [eq:n_data](../theory/equations.md)."""
+        return self.labels.times * self.n_labels_at_once
+
+    @property
+    def n_labels_at_once(self) -> int:
+        """Labels that a step takes."""
         return int(self.labels.p_data * self.points.n_collocation + 1e-9)
 
     @property
     def n_interior(self) -> int:
         """Points of the residual."""
-        return self.points.n_collocation - self.n_labels
+        return self.points.n_collocation - self.n_labels_at_once
 
     def get(self, name: str) -> Any:
         """The value of a setting, such as `training.steps`."""
@@ -240,8 +252,9 @@ _FIELDS = {
 _RANGES = {
     "points.n_collocation": (1, math.inf), "points.n_boundary": (1, math.inf),
     "points.n_test": (1, math.inf), "points.redraw": (0, math.inf),
-    "points.visited": (0, 1 + 1e-12), "labels.likely_steps": (0, math.inf),
+    "points.visited": (0, 1 + 1e-12), 
     "labels.p_data": (0, 1), "labels.second_pass": (0, 1), "labels.n_paths": (2, math.inf),
+    "labels.times": (1, math.inf), "labels.held_out": (0, 0.9),
     "training.steps": (0, math.inf), "training.polish_steps": (0, math.inf),
     "training.polish_times": (1, math.inf), "training.momentum": (0, 1),
     "training.adam_steps": (0, math.inf), "training.lbfgs_steps": (0, math.inf),

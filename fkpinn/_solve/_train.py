@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -12,17 +13,20 @@ from jaxtyping import PRNGKeyArray
 from .._compute import precision
 from .._field import AbstractField
 from .._streams import Stream
+from .._types import Scalar
 from ..labels import Labels
-from ..loss import AbstractSampler, Adaptive, Fixed, Loss, cast, make_loss
+from ..loss import AbstractSampler, AbstractTerm, Adaptive, Fixed, Loss, cast, make_loss
 from ..nn import MLP, HardDirichlet
 from ..problem import AbstractCondition, Coefficient, Problem
 from ..train import Fit, NaturalGradient, Phase, fit, fit_many, working_in
+from ._cuts import batched
 from ._job import Job
 from ._methods import Weighted, polish_weights, polisher
 from ._settings import Settings
 
 _ROUND_STEPS = 40  # of a round, where the settings name none
 _LIKELY_STEPS = 20  # between two looks at the residual that is left
+_SURE = 3.0  # standard errors
 _OWN_STEPS = 500  # of an optimizer of the user's, where the settings name none
 
 
@@ -34,30 +38,71 @@ def train(job: Job, labels: Labels | None) -> Fit:
         labels: from the stage before, or the user's own; None for a plain PINN.
     """
     work = _Work.of(job, labels)
-    found = fit(
+    own = job.parts.optimizer is not None or job.parts.weighting is not None
+    natural = isinstance(work.phases[0].optimizer, NaturalGradient)
+    if labels is not None and job.settings.labels.likely and natural and not own:
+        return _by_likelihood(job, work.network, labels)
+    return fit(
         work.network, work.loss, work.phases,
         progress=job.progress, watch=job.watch, folder=job.folder,
         interval=job.settings.training.checkpoint_seconds, key=work.key,
     )  # fmt: skip
-    natural = isinstance(work.phases[-1].optimizer, NaturalGradient)
-    own = job.parts.optimizer is not None or job.parts.weighting is not None
-    return found if labels is None or own or not natural else _by_likelihood(job, found, labels)
 
 
-def _by_likelihood(job: Job, found: Fit, labels: Labels) -> Fit:
-    """More steps on the same labels, weighed anew against the residual now and then."""
-    left, part = job.settings.labels.likely_steps, 0
-    while left > 0:
-        name, stream = f"likely-{part}", job.stream / "likely" / part
-        few = job.settings.changed({"training.polish_steps": min(left, _LIKELY_STEPS)})
+def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
+    """Steps on labels that are weighed anew against the residual now and then.
+
+    Some labels are kept back. If after some steps the network misses them by more than before, by
+    more than chance, these steps are taken back and training ends.
+    """
+    settings, size = job.settings, solution_size(labels)
+    kept, held = _held_out(labels, settings.labels.held_out, job.stream / "held out")
+    few = settings.changed({"training.polish_steps": _LIKELY_STEPS})
+    few_job = dataclasses.replace(job, settings=few)
+    found, missed = None, None
+    for part in range(max(1, round(settings.training.steps / _LIKELY_STEPS))):
+        folder = None if job.folder is None else job.folder / f"likely-{part}"
         more = polish(
-            dataclasses.replace(job, settings=few), found.network, labels,
-            size=solution_size(labels), name="likelihood", stream=stream,
-            folder=None if job.folder is None else job.folder / name,
+            few_job, network if found is None else found.network, kept,
+            size=size, name="likelihood", stream=job.stream / "likely" / part, folder=folder,
         )  # fmt: skip
-        found = joined(found, more)
-        left, part = left - _LIKELY_STEPS, part + 1
+        now = None if held is None else _misses(more.network, held)
+        if found is not None and now is not None and _rose(missed, now):
+            note = (
+                f"likelihood: labels that were kept back say that steps after "
+                f"{part * _LIKELY_STEPS} led away; they were taken back"
+            )
+            return joined(found, more)._replace(
+                network=found.network, stopped=[*found.stopped, *more.stopped, note]
+            )
+        found, missed = more if found is None else joined(found, more), now
+    assert found is not None
     return found
+
+
+def _held_out(labels: Labels, share: float, stream: Stream) -> tuple[Labels, Labels | None]:
+    """Labels to train on, and those kept back."""
+    n = len(labels.value)
+    count = round(share * n)
+    if count == 0:
+        return labels, None
+    order = stream.generator.permutation(n)
+    return labels.rows(np.sort(order[count:])), labels.rows(np.sort(order[:count]))
+
+
+def _misses(network: AbstractField, labels: Labels) -> np.ndarray:
+    """Squared distances to labels."""
+    with precision("float64"):
+        points = jnp.asarray(np.asarray(labels.points, np.float64))
+        value = np.asarray(batched(network, points))
+    return (value - np.asarray(labels.value, np.float64)) ** 2
+
+
+def _rose(before: np.ndarray | None, after: np.ndarray) -> bool:
+    """Whether squares have grown by more than chance."""
+    assert before is not None
+    change = after - before
+    return float(np.mean(change)) > _SURE * float(np.std(change)) / len(change) ** 0.5
 
 
 def joined(before: Fit, after: Fit) -> Fit:
@@ -98,8 +143,8 @@ class _Work(NamedTuple):
             loss = make_loss(
                 job.problem, settings.n_interior, settings.points.n_boundary, labels,
                 size=None if settings.training.uncertainty else size,
-                by_error=not settings.training.uncertainty,
-                sampler=_sampler(job), dtype=dtype, key=(stream / "points").key,
+                sampler=_sampler(job), **_labels_count(settings), dtype=dtype,
+                key=(stream / "points").key,
             )  # fmt: skip
             if job.parts.network is not None:
                 network = cast(job.parts.network, dtype)
@@ -123,6 +168,13 @@ def _phases(job: Job, labels: Labels | None, size: float) -> list[Phase]:
             f"or `training.lbfgs_steps`."
         )
     return phases
+
+
+def _labels_count(settings: Settings) -> dict[str, Any]:
+    """How labels count in the loss."""
+    weighed = not (settings.training.uncertainty or settings.labels.pooled)
+    batch = settings.n_labels_at_once if settings.labels.times > 1 else None
+    return {"by_error": weighed, "batch": batch}
 
 
 def _sampler(job: Job) -> AbstractSampler | None:
@@ -163,12 +215,12 @@ def polish(
         loss = make_loss(
             job.problem, n_interior, times * settings.points.n_boundary, labels,
             size=None if settings.training.uncertainty else size,
-            by_error=not settings.training.uncertainty,
-            sampler=_sampler(job), dtype=jnp.dtype("float64"), key=(stream / "points").key,
+            sampler=_sampler(job), **_labels_count(settings), dtype=jnp.dtype("float64"),
+            key=(stream / "points").key,
         )  # fmt: skip
         given = polish_weights(job.problem, settings)
         if labels is not None:
-            left = float(loss.terms["residual"](network))
+            left = float(_mean_square(loss.terms["residual"], network))
             relative = labels.noise() / size
             given["labels"] = left / relative**2 * len(labels.value) / n_interior
         steps = settings.training.polish_steps or _ROUND_STEPS
@@ -179,6 +231,11 @@ def polish(
             progress=job.progress, watch=job.watch, folder=folder,
             interval=settings.training.checkpoint_seconds, key=(stream / "training").key,
         )  # fmt: skip
+
+
+@eqx.filter_jit
+def _mean_square(term: AbstractTerm, network: AbstractField) -> Scalar:
+    return term(network)
 
 
 def solution_size(labels: Labels | None) -> float:

@@ -27,6 +27,8 @@ from ..sde import AbstractWalk, Spheres
 
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _READ_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
+_READ_MANY = 32  # the same in many dimensions, where they cost much more
+_FEW_DIMENSIONS = 3
 _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
 _DERIVATIVES = 1 << 20  # of a layer's unit, along the coordinates of all paths, at a time
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
@@ -109,16 +111,21 @@ class DefectPaths:
             compile_labels(self.problem, self.points, n_paths=n_paths, dt=self.dt, **self._how())
 
     def lanes(self) -> Lanes:
-        """Of runs of all sizes, which share what is compiled; derivatives of all paths have room."""
+        """For runs of all sizes, which share what is compiled; few enough for their derivatives."""
         lanes, dim = current().lanes_for(1, self.problem.dim), self.problem.dim
         most = 1 << max(_DERIVATIVES // dim, 1).bit_length() - 1
         return lanes._replace(widths=tuple(sorted({min(w, most) for w in lanes.widths})[::-1]))
+
+    def _read_every(self) -> int:
+        if not self.stepped:
+            return 1
+        return _READ_EVERY if self.problem.dim <= _FEW_DIMENSIONS else _READ_MANY
 
     def _how(self) -> dict[str, Any]:
         compute = dataclasses.replace(current(), lanes=self.lanes())
         return {
             "scheme": self.walk,
-            "read_every": _READ_EVERY if self.stepped else 1,
+            "read_every": self._read_every(),
             "forget": _FORGET,
             "refine": _REFINE if self.stepped else 1,
             "compute": compute,

@@ -56,6 +56,15 @@ class Labels(NamedTuple):
         """Root mean square of the values: the typical size of the solution, 1 if that is zero."""
         return float(np.sqrt(np.mean(np.asarray(self.value, np.float64) ** 2))) or 1.0
 
+    def rows(self, rows: np.ndarray) -> "Labels":
+        """Some of the labels, by their numbers."""
+        kept = {
+            name: jnp.asarray(getattr(self, name))[rows]
+            for name in self._fields
+            if name not in ("n_paths", "provenance")
+        }
+        return self._replace(**kept)
+
     def joined(self, other: "Labels") -> "Labels":
         """These labels and others of the same kind, as one set."""
         if self.n_paths != other.n_paths or self.points.shape[1] != other.points.shape[1]:

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from .._compute import current, start_thread
 from .._compute import precision as working_precision
-from .._compute import start_thread
 from .._files import reading
 from .._progress import AbstractProgress, SilentProgress
 from .._records import write_bytes, writing
@@ -194,7 +194,12 @@ class _Run:
         first = Objective(loss, jnp.zeros((), jnp.int32), static, unravel)
         state = State(parameters, optimizer.init(first, parameters), loss, first.step)
         block, redraw = compiled(optimizer, static, unravel)
+        beside = None
+        if phase.redraw and not current().on_cpu:  # an accelerator leaves cores to compile
+            beside = start_thread(lambda: _tried(redraw, state, self.key))
         jax.block_until_ready(block(state, jnp.asarray(0, jnp.int32)))  # no step is taken
+        if beside is not None:
+            beside.join()
         return _Begun(first, state, block, redraw)
 
     def _compile_ahead(self, index: int, network, weighting, loss) -> None:
@@ -205,11 +210,9 @@ class _Run:
         if index == len(self.phases):
             return
 
-        def work() -> None:
-            with contextlib.suppress(Exception):  # raised in the phase's turn
-                self._begin(index, *_for_phase(self.phases[index], network, weighting, loss))
-
-        self.ahead = start_thread(work)
+        phase = self.phases[index]
+        work = lambda: self._begin(index, *_for_phase(phase, network, weighting, loss))
+        self.ahead = start_thread(lambda: _tried(work))
 
     def _phase(self, index: int, network, weighting, loss, resumed):
         phase, optimizer = self.phases[index], self.phases[index].optimizer
@@ -276,6 +279,12 @@ class _Run:
         about |= {"history": self.history, "stopped": self.stopped}
         save_state(self.checkpoint, state, about)
         self.saved = time.perf_counter()
+
+
+def _tried(work: Callable[..., Any], *arguments: Any) -> None:
+    """Something that will be done again in its turn, and raises then what there is to raise."""
+    with contextlib.suppress(Exception):
+        work(*arguments)
 
 
 def _for_phase(phase: Phase, network, weighting, loss):

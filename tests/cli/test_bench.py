@@ -397,7 +397,7 @@ def test_dimensions_refuse(made_up, tmp_path):
 @pytest.mark.slow
 def test_dimensions_record(tmp_path):
     """The real thing, very small."""
-    few = {"training.steps": 1, "labels.likely_steps": 1, "certificate.rounds": 0}
+    few = {"training.steps": 1, "labels.times": 1, "certificate.rounds": 0}
     small = {"network.widths": [4], "points.n_collocation": 30, "points.n_test": 200}
     changes = few | small | {"labels.n_paths": 4, "certificate.seconds": 1.0}
     record = dimensions.run(["laplace-10d"], seeds=[3], out=tmp_path / "a.json", changes=changes)
