@@ -25,6 +25,8 @@ from ._base import (
     unit,
 )
 
+_MANY = 300  # dimensions from which on the gamma function overflows, or soon
+
 
 class Ball(AbstractDomain):
     """The ball of the given center and radius; its boundary is one part.
@@ -105,9 +107,13 @@ class Ball(AbstractDomain):
         return bounds[0] - self.radius, bounds[1] - self.radius
 
     def volume(self) -> float:
-        """Volume of the ball."""
+        """Volume of the ball; in hundreds of dimensions it may be too small or large to tell."""
         d = self.dim
-        return math.pi ** (d / 2) / math.gamma(d / 2 + 1) * self.radius**d
+        if d < _MANY:
+            return math.pi ** (d / 2) / math.gamma(d / 2 + 1) * self.radius**d
+        with np.errstate(over="ignore", under="ignore"):
+            logarithm = d * math.log(math.sqrt(math.pi) * self.radius) - math.lgamma(d / 2 + 1)
+            return float(np.exp(logarithm))
 
     def areas(self) -> dict[str, float]:
         """Area of the sphere."""

@@ -207,6 +207,8 @@ class AbstractDomain(eqx.Module):
         They are uniform where surfaces are of comparable area. One with less than a tenth of an
         equal share gets half an equal share; the others share what is left by their areas.
         """
+        if len(self.surfaces()) == 1:
+            return ((None, 1.0),)
         areas = np.array([self.proposal_area(k) for k in range(len(self.surfaces()))])
         equal = 1.0 / max(int(np.count_nonzero(areas)), 1)
         share = areas / (np.sum(areas) or 1.0)

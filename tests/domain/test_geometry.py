@@ -187,6 +187,10 @@ def ball_volume(dim, radius=1.0):
     return math.pi ** (dim / 2) / math.gamma(dim / 2 + 1) * radius**dim
 
 
+def _log_volume(dim):
+    return 0.5 * dim * math.log(math.pi) - math.lgamma(dim / 2 + 1)
+
+
 @pytest.mark.parametrize("dim", [10, 30, 100])
 @pytest.mark.parametrize("half", [0.05, 0.5, 0.95])
 def test_holes_of_any_size_in_many_dimensions(dim, half):
@@ -199,6 +203,9 @@ def test_holes_of_any_size_in_many_dimensions(dim, half):
     assert ball.volume() == pytest.approx(ball_volume(dim) * (1 - half**dim), rel=1e-12)
     spheres = {"outer": dim * ball_volume(dim), "hole": dim * ball_volume(dim, half) / half}
     assert ball.areas() == pytest.approx(spheres, rel=1e-12)
+    vast = Ball([0] * 10 * dim, 1.0)  # too small to tell, and no error
+    assert vast.volume() == pytest.approx(math.exp(_log_volume(10 * dim)), rel=1e-9)
+    assert vast.fair_mixture() == ((None, 1.0),)
     assert box.remains() == ball.remains() == ("all", "all")
 
 

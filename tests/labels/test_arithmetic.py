@@ -15,7 +15,7 @@ from fkpinn.labels._estimate import _batches, _with_bias
 from fkpinn.labels._moments import SEGMENT, merge, moments, segment_starts
 from fkpinn.labels._plan import _bias, _first_step, _Level, _predict, _round_down, _tail
 from fkpinn.labels._store import check_same
-from fkpinn.sde import Plan
+from fkpinn.sde import Plan, Spheres
 
 N = 32
 WAVE = 2.0 + np.cos(np.arange(N))
@@ -184,6 +184,25 @@ def test_the_step_that_moves_by_a_share_of_the_diameter():
     assert step_size(problem, points, 0.02) == pytest.approx((0.02 * diameter) ** 2 / 5.0)
     timed = line(horizon=1e-3, terminal=0.0)
     assert step_size(timed, jnp.zeros((1, 2))) == pytest.approx(1e-5)
+
+
+def test_steps_and_walks_follow_the_smallest_hole():
+    """A hole as large as those of `committor` changes nothing; one in many dimensions does."""
+    plate = fk.catalogue("committor").problem
+    assert step_size(plate, jnp.zeros((1, 2))) == pytest.approx(
+        (0.005 * plate.domain.diameter()) ** 2 / float(plate.covariance(jnp.zeros(2))[0, 0])
+    )
+    dim = 30
+    hollow = fk.Ball([0] * dim, 1.0) - fk.Ball([0] * dim, 0.1)
+    problem = fk.Problem(hollow, check=False)
+    # a tenth of the radius over half the dimension
+    assert step_size(problem, jnp.zeros((1, dim))) == pytest.approx((0.1 * 0.1 / 15) ** 2)
+    for name in ("default", "spheres"):
+        walk = choose_scheme(problem, name).walk
+        assert isinstance(walk, Spheres)
+        assert walk.epsilon * hollow.diameter() == pytest.approx(0.02 * 0.1 / 15)
+    plain = fk.Problem(fk.Ball([0] * dim, 1.0), check=False)
+    assert choose_scheme(plain).walk == Spheres()
 
 
 # ---- work

@@ -142,6 +142,24 @@ def test_default_looks_at_the_problem():
         choose_scheme(fk.catalogue("met").problem, "magic")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["spheres", "heun"])
+def test_paths_see_a_small_ball_in_many_dimensions(scheme):
+    """The chance to hit it before the outer sphere; steps for the size of the domain lose most."""
+    dim, inner, outer = 30, 0.1, 0.15 if scheme == "heun" else 1.0
+    domain = fk.Ball([0] * dim, outer) - fk.Ball([0] * dim, inner, name="hole")
+    boundary = {"outer": fk.Dirichlet(0.0), "hole": fk.Dirichlet(1.0)}
+    problem = fk.Problem(domain, boundary=boundary)
+    radius = np.array([0.103, 0.11])
+    points = np.zeros((2, dim), np.float32)
+    points[:, 0] = radius
+    power = lambda r: r ** (2.0 - dim)
+    exact = (power(radius) - power(outer)) / (power(inner) - power(outer))
+    labels = fk.estimate_labels(problem, jnp.asarray(points), n_paths=4000, scheme=scheme, seed=1)
+    error = np.abs(np.asarray(labels.value) - exact)
+    assert np.all(error < 4 * np.asarray(labels.stderr) + 0.01 * exact)
+
+
 def test_a_sum_carried_by_one_path_is_said():
     """A well deep enough that few paths make most of the mean."""
     problem = fk.Problem(fk.Ball([0.0], 1.0), reaction=-1.1, boundary=1.0, check=False)

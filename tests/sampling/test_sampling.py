@@ -6,10 +6,12 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from run_folders import SMALL
 from scipy import stats
 
+import fkpinn as fk
 from fkpinn.domain import Ball, Box
-from fkpinn.problem import catalogue
+from fkpinn.problem import InBox, Problem, Radial, catalogue
 from fkpinn.sampling import (
     sample_boundary,
     sample_interior,
@@ -157,6 +159,15 @@ def test_a_tiny_part_is_drawn_from_its_own_surface():
     assert np.all(np.asarray(sobol.parts) == 1)
 
 
+def test_holes_are_declared_whatever_their_size():
+    """Data on the hole are tried, and a hole smaller than the tolerances is no wall."""
+    bad = lambda x: jnp.where(jnp.max(jnp.abs(x)) < 0.1, jnp.nan, 0.0)
+    with pytest.raises(ValueError, match=r"`boundary\['hole'\]: Dirichlet\(value=...\)` must be"):
+        Problem(IN_BOX, boundary={"outer": 0.0, "hole": bad})
+    speck = Box([-1, -1], [1, 1]) - Ball([0.3, 0.2], 1e-4, name="hole")
+    assert Problem(speck, boundary={"outer": 0.0, "hole": 1.0}).domain.parts == ("outer", "hole")
+
+
 def test_fair_points_see_every_surface():
     """A tiny hole gets half an equal share; comparable surfaces keep the points they had."""
     n = 2000
@@ -209,3 +220,43 @@ def test_refusals():
         sample_interior(nothing, 5, key=jr.key(0))
     with pytest.raises(ValueError, match="Only 0 of 5 Sobol points"):
         sobol_interior(nothing, 5)
+
+
+def solved(domain, measure, **how):
+    """A very short run, and the means of its answer on the hole and on the outer wall."""
+    problem = Problem(domain, boundary={"outer": 0.0, "hole": 1.0}, measure=measure)
+    few = SMALL.changed(
+        {
+            "points.n_boundary": 40, "points.n_test": 200, "training.steps": 30,
+            "certificate.seconds": 5.0,
+        }
+    )  # fmt: skip
+    found = fk.solve(problem, settings=few, **how)
+    mean = lambda part: float(
+        jnp.mean(found(sample_boundary(problem, 50, part=part, key=jr.key(1)).points))
+    )
+    return found, mean("hole"), mean("outer")
+
+
+def test_a_problem_with_a_small_hole_is_solved():
+    """The hole is 1e-4 of the surface, and its data have an effect."""
+    domain = Box([-1] * 4, [1] * 4) - Box([-0.05] * 4, [0.05] * 4, name="hole")
+    _, hole, outer = solved(domain, InBox([-0.2] * 4, [0.2] * 4))
+    assert hole > 0.5 > outer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("domain", "measure"),
+    [
+        (IN_BOX, InBox([-0.1] * DIM, [0.1] * DIM)),
+        (Ball([0] * 30, 1.0) - Ball([0] * 30, 0.1, name="hole"), Radial([0] * 30, 0.15)),
+    ],
+    ids=["box-10d", "ball-30d"],
+)
+def test_holes_in_many_dimensions_are_solved(domain, measure, tmp_path):
+    """All stages run, certificate included."""
+    found, hole, outer = solved(domain, measure, certify=True, out=tmp_path / "run")
+    assert (tmp_path / "run" / "result.json").exists()
+    assert found.certificate is not None, found.stopped
+    assert hole > 0.5 > outer
