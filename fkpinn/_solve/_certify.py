@@ -28,7 +28,7 @@ from ._train import make_network, output_size
 
 _PATHS = 16  # of the second bound, from each of its points
 _SHARE = 0.05  # of the time of a certificate's paths that those of the second bound may take
-_FEWEST, _MOST = 64, 1024  # its points
+_FEWEST, _MOST = 64, 1024  # its points, in whole chunks of places
 
 
 def measure(job: Job, network: Any, stream: Stream | None = None) -> Certificate:
@@ -70,9 +70,9 @@ def second_bound(
         return {"why": why}
     began, spent = time.perf_counter(), certificate.corrections
     path = spent.provenance["seconds"]["run"] / (len(spent.points) * spent.n_paths)
-    affordable = _SHARE * certificate.seconds / max(path * _PATHS, 1e-9)
+    affordable = min(_SHARE * certificate.seconds / max(path * _PATHS, 1e-9), _MOST)
     found = occupation_bound(
-        problem, network, n_points=int(min(max(affordable, _FEWEST), _MOST)), n_paths=_PATHS,
+        problem, network, n_points=max(1, int(affordable / _FEWEST)) * _FEWEST, n_paths=_PATHS,
         seed=seed, progress=progress,
     )  # fmt: skip
     if not math.isfinite(found.l2_abs):

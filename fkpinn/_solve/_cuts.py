@@ -89,8 +89,8 @@ def _inside(problem: Problem, middle: np.ndarray, direction: np.ndarray) -> np.n
     ends = np.stack([lower - middle, upper - middle])[:, moving] / direction[moving]
     at = np.linspace(np.max(ends.min(axis=0)), np.min(ends.max(axis=0)), _LOOK)
     space = jnp.asarray(middle + at[:, None] * direction, float)
-    within = at[np.asarray(_contained(problem.domain, space))]
-    return np.linspace(within[0], within[-1], _NODES)
+    within = np.append(at[np.asarray(_contained(problem.domain, space))], 0.0)
+    return np.linspace(within.min(), within.max(), _NODES)
 
 
 def _curve(

@@ -10,7 +10,6 @@ import numpy as np
 from .._compute import precision
 from .._files import pack, read_json, reading
 from .._records import write_bytes
-from ..evaluate import Certificate
 from ..labels import Labels
 from ..problem import Problem, describe
 from ..report import read_fields, write_comparison, write_report
@@ -28,15 +27,14 @@ def about_problem(problem: Problem) -> dict[str, Any]:
 
 def save_fields(
     folder: Path,
-    problem: Problem,
     network: Any,
     axes: list[np.ndarray],
     values: np.ndarray,
     exact: np.ndarray | None,
     labels: Labels | None,
-    certificate: Certificate | None,
-) -> None:
-    """Keep what the report draws: a slice of the solution, labels, corrections by paths."""
+    more: dict[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Keep what the report draws: a slice of the solution, labels, and `more` arrays by name."""
     arrays = {f"axis_{k}": axis for k, axis in enumerate(axes)} | {"values": values}
     if exact is not None:
         arrays["exact"] = exact
@@ -46,31 +44,20 @@ def save_fields(
             arrays["label_network"] = np.asarray(batched(network, at))
         for key in ("points", "value", "stderr"):
             arrays[f"label_{key}"] = np.asarray(getattr(labels, key))
-    if certificate is not None:
-        arrays |= _found(problem, certificate)
+    return _packed(folder, arrays | more)
+
+
+def save_corrections(folder: Path, new: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Put the corrections of a new certificate in place of the old ones."""
+    there = read_fields(folder / _FIELDS)
+    kept = {name: array for name, array in there.items() if not name.startswith("found_")}
+    return _packed(folder, kept | new)
+
+
+def _packed(folder: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     small = {key: np.asarray(array, np.float32) for key, array in arrays.items()}
     write_bytes(folder / _FIELDS, pack(small))
-
-
-def save_corrections(folder: Path, problem: Problem, certificate: Certificate) -> None:
-    """Put the corrections of a new certificate in place of the old ones."""
-    path = folder / _FIELDS
-    there = read_fields(path)
-    kept = {name: array for name, array in there.items() if not name.startswith("found_")}
-    new = {key: np.asarray(a, np.float32) for key, a in _found(problem, certificate).items()}
-    write_bytes(path, pack(kept | new))
-
-
-def _found(problem: Problem, certificate: Certificate) -> dict[str, np.ndarray]:
-    found = certificate.corrections
-    low, high = found.interval(certificate.level)
-    points = problem.layout.space(np.asarray(found.points))
-    return {
-        "found_points": points,
-        "found_value": np.asarray(found.value),
-        "found_low": np.asarray(low),
-        "found_high": np.asarray(high),
-    }
+    return small
 
 
 def changed_settings(settings: Settings, base: Settings) -> list[str]:

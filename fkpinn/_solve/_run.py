@@ -24,19 +24,21 @@ from ..labels import Labels
 from ..loss import AbstractSampler, AbstractWeighting
 from ..problem import Problem, catalogue
 from ..reference import AbstractReference, catalogue_reference, find_reference
-from ..report import draw_corrections, draw_curves, draw_slice, write_report
+from ..report import draw_corrections, draw_curves, draw_profile, draw_slice, write_report
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
 from ..train import AbstractOptimizer, Fit
 from ._certify import second_bound
+from ._cuts import batched, profile, slice_through
 from ._folder import about_problem, changed_settings, report_run, save_corrections, save_fields
 from ._job import Job, Parts
 from ._methods import for_method
 from ._pipeline import Outcome, check_labels, run_stages
 from ._presets import settings_for
 from ._settings import Settings, read_config, write_config
-from ._solution import Solution, batched, load, slice_through
+from ._solution import Solution, corrections, load
 
+_CERTIFICATE = "certificate.png"
 _ROUNDS = 6  # of further training, at most, where a target is given
 
 
@@ -254,10 +256,12 @@ def _written(
             problem, trained.network, found.certificate, seed=seed, progress=job.progress
         )
     axes, values, exact = slice_through(problem, trained.network, truth)
-    save_fields(out, problem, trained.network, axes, values, exact, found.labels, found.certificate)
-    figures = _draw(out, problem, name, trained, axes, values, exact, errors, found.labels)
+    more = {} if problem.dim <= 2 else profile(problem, trained.network, truth)
     if found.certificate is not None:
-        figures.append(_draw_certificate(out, problem, name, found.certificate))
+        more |= corrections(problem, trained.network, found.certificate)
+    fields = save_fields(out, trained.network, axes, values, exact, found.labels, more)
+    figures = _draw(out, problem, name, trained, axes, values, exact, errors, found.labels)
+    figures += _draw_fields(out, name, fields, found.certificate)
     preset = config["preset"]
     result = {
         "problem": name,
@@ -326,18 +330,21 @@ def certify_run(
         bound = second_bound(
             solution.problem, solution.network, certificate, seed=seed, progress=progress
         )
-        picture = _draw_certificate(out, solution.problem, solution.name, certificate)
+        new = corrections(solution.problem, solution.network, certificate)
         record = {"certificate": certificate.to_dict(), "occupation": bound}
         stored = out / "result.json"
         if stored.is_file():
             result = read_json(stored)
             with reading(stored):
                 figures = [out / "figures" / Path(f).name for f in result["figures"]]
-            figures += [] if picture in figures else [picture]
+            drawn = out / "figures" / _CERTIFICATE
+            figures += [] if drawn in figures else [drawn]
             result |= record | {"figures": [str(f) for f in figures]}
             write_json(stored, result)  # first: the report of an older folder cannot be drawn
-            save_corrections(out, solution.problem, certificate)
+            _draw_fields(out, solution.name, save_corrections(out, new), certificate)
             report_run(out)
+        else:
+            _draw_fields(out, solution.name, new, certificate)
         return record
 
 
@@ -458,11 +465,15 @@ def _draw(
     ]
 
 
-def _draw_certificate(out: Path, problem: Problem, name: str, certificate: Certificate) -> Path:
-    (out / "figures").mkdir(exist_ok=True)
-    found = certificate.corrections
-    low, high = found.interval(certificate.level)
-    points = problem.layout.space(np.asarray(found.points, float))
-    value = np.asarray(found.value, float)
-    title = f"{name}: {certificate}"
-    return draw_corrections(out / "figures" / "certificate.png", title, points, value, low, high)
+def _draw_fields(
+    out: Path, name: str, fields: dict[str, np.ndarray], certificate: Certificate | None
+) -> list[Path]:
+    """Pictures of what a folder keeps for its report: profiles, and corrections by paths."""
+    folder, drawn = out / "figures", []
+    folder.mkdir(exist_ok=True)
+    if "cloud_at" in fields:
+        drawn.append(draw_profile(folder / "profile.png", name, fields))
+    if certificate is not None:
+        title = f"{name}\n{certificate}"
+        drawn.append(draw_corrections(folder / _CERTIFICATE, title, fields))
+    return drawn

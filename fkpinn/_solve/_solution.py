@@ -22,10 +22,13 @@ from ..evaluate import Certificate, Values, certify, value_with_interval
 from ..loss import cast
 from ..nn import MLP, HardDirichlet
 from ..problem import Layout, Problem, catalogue
-from ..reference import fingerprint, same_problem
-from ..report import draw_slice
+from ..reference import AbstractReference, fingerprint, same_problem
+from ..report import draw_profile, draw_slice
 from ..train import check_history, load_about, load_state, save_state
 from ..train import precision as precision_of
+from ._cuts import batched as batched
+from ._cuts import center, profile
+from ._cuts import slice_through as slice_through
 from ._train import harden
 
 _KIND = "fkpinn solution"
@@ -154,12 +157,32 @@ class Solution(eqx.Module):
         rows = np.atleast_2d(np.asarray(points, float))
         return value_with_interval(self._problem("value_with_interval"), self.network, rows, **how)
 
-    def plot(self, path: Path | str) -> Path:
-        """Draw the solution over the first two axes, far from the time of the data."""
-        problem = self._problem("plot")
-        axes, values, _ = slice_through(problem, self.network, None)
-        title = self.name or problem.name
-        return draw_slice(Path(path), title, axes, values, None, None)
+    def plot(
+        self,
+        path: Path | str,
+        *,
+        reference: AbstractReference | None = None,
+        certificate: Certificate | None = None,
+    ) -> Path:
+        """Draw the solution, far from the time of the data.
+
+        Over its axes if these are one or two; else over a plane and along lines through the center
+        of the problem's measure, and against the distance from it.
+
+        Args:
+            path: where the picture goes.
+            reference: drawn beside it, from `find_reference` say.
+            certificate: what `certify` returned; in three and more dimensions the values that paths
+                have corrected are drawn with their error bars.
+        """
+        problem, title = self._problem("plot"), self.name or self._problem("plot").name
+        axes, values, exact = slice_through(problem, self.network, reference)
+        if problem.dim <= 2:
+            return draw_slice(Path(path), title, axes, values, exact, None)
+        fields = profile(problem, self.network, reference)
+        if certificate is not None:
+            fields |= corrections(problem, self.network, certificate)
+        return draw_profile(Path(path), title, fields, plane=(axes, values))
 
     def save(self, path: Path | str) -> None:
         """Write a file that `load` reads; nothing in it can run code."""
@@ -195,6 +218,28 @@ class Solution(eqx.Module):
             "certificate": self.certificate,
         }
         save_state(Path(path), plain, about)
+
+
+def corrections(
+    problem: Problem, network: AbstractField, certificate: Certificate
+) -> dict[str, np.ndarray]:
+    """What paths say the network lacks, point by point, for pictures.
+
+    Its own values come with them where points have no time, which would not fit a picture at one.
+    """
+    found = certificate.corrections
+    low, high = found.interval(certificate.level)
+    points = np.asarray(found.points, np.float64)
+    arrays = {
+        "found_points": problem.layout.space(points), "found_value": np.asarray(found.value),
+        "found_low": np.asarray(low), "found_high": np.asarray(high),
+    }  # fmt: skip
+    if problem.dim > 2:  # no map: distances are drawn
+        arrays["center"] = center(problem)
+    if not problem.timed:
+        with precision("float64"):
+            arrays["found_network"] = np.asarray(batched(network, jnp.asarray(points)))
+    return arrays
 
 
 def load(path: Path | str, problem: Problem | None = None) -> Solution:
@@ -318,39 +363,3 @@ _at_points = eqx.filter_jit(_at_each)
 @eqx.filter_jit
 def _distances(domain: AbstractDomain, x: Float[Array, "n d"]) -> Float[Array, " n"]:
     return jax.vmap(domain.signed_distance)(x)
-
-
-@eqx.filter_jit
-def _contained(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
-    return jax.vmap(domain.contains)(x)
-
-
-@eqx.filter_jit
-def batched(function: Callable[..., Any], points: Float[Array, "n z"]) -> Array:
-    """The function at every point."""
-    return jax.vmap(lambda z: function(z))(points)
-
-
-def slice_through(problem: Problem, network: AbstractField, truth: Any, nodes: int | None = None):
-    """The network and the reference on a grid over the first two axes, NaN outside."""
-    lower, upper = problem.domain.bounding_box()
-    n = nodes or (160 if problem.dim > 1 else 400)
-    axes = [np.linspace(lower[i], upper[i], n) for i in range(min(problem.dim, 2))]
-    grid = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, len(axes))
-    rest = np.tile(0.5 * (lower + upper)[len(axes) :], (len(grid), 1))
-    with precision(precision_of(network)):
-        space = jnp.asarray(np.concatenate([grid, rest], axis=1), float)
-        inside = np.asarray(_contained(problem.domain, space))
-        # where the equation has had all its time: at zero, or at the horizon if it runs forward
-        start = problem.horizon if problem.layout.forward else 0.0
-        points = problem.layout.point(start, space)
-        shape = (n,) * len(axes)
-
-        def spread(found) -> np.ndarray:
-            full = np.full(len(grid), np.nan)
-            full[inside] = np.asarray(found)
-            return full.reshape(shape)
-
-        values = spread(batched(network, points[inside]))
-        exact = None if truth is None else spread(truth.values(points[inside]))
-    return axes, values, exact

@@ -7,7 +7,7 @@ $m^* = \sup_x \mathbb{E}_x\int D_s\,ds$ is the longest mean time.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -26,6 +26,8 @@ from ..sampling import sample_interior
 from ..sde import absorbed_value
 
 _REACH = 0.01  # of a step, over the diameter; the bound is far cruder than its bias
+_DRAWN = 1024  # points, at least, that starts are taken from
+_CHUNK = 1024  # places at which the residual is computed at a time
 _ENDLESS = 1 << 30  # steps: no path is cut, and compiled code is shared with paths that are
 
 
@@ -88,9 +90,10 @@ def occupation_bound(
             f"`certify`."
         )
     stream = Stream(seed) / "occupation"
-    starts = _starts(problem, n_points, stream)
+    drawn = _drawn(problem, n_points, stream)
+    starts = jnp.asarray(np.asarray(drawn)[:n_points])
     found = visited_places(
-        problem, starts, n_paths=n_paths, dt=dt or step_size(problem, starts, _REACH),
+        problem, starts, n_paths=n_paths, dt=dt or step_size(problem, drawn, _REACH),
         scheme=scheme, seed=(stream / "paths").seed, n_steps=_ENDLESS,
         most=max(n_points * n_paths, 1 << 16),
         progress=Renamed(progress or SilentProgress(), "second bound"),
@@ -98,14 +101,9 @@ def occupation_bound(
     with precision("float64"):
         candidate = cast(candidate, "float64")
         lacks = defect_problem(problem, candidate)
-        value, residual, defect = (
-            np.asarray(_each(function, jnp.asarray(np.asarray(points, np.float64))))
-            for function, points in (
-                (candidate, starts),
-                (lacks.source, found.point),
-                (eqx.Partial(absorbed_value, lacks), found.exit),
-            )
-        )
+        parts = candidate, lacks.source, eqx.Partial(absorbed_value, lacks)
+        where = [jnp.asarray(np.asarray(a, np.float64)) for a in (starts, found.point, found.exit)]
+        value, residual, defect = map(np.asarray, _each(parts, where))
     counts = np.bincount(found.start, minlength=n_points)
     times = np.bincount(found.start, found.time, minlength=n_points) / np.maximum(counts, 1)
     longest, size = float(np.max(times)), float(np.sqrt(np.mean(value**2)))
@@ -119,14 +117,22 @@ def occupation_bound(
 def rehearse_bound(problem: Problem, n_paths: int = 16) -> None:
     """Compile the paths of `occupation_bound`, if it applies."""
     if not why_no_bound(problem):
-        starts = _starts(problem, 64, Stream(0))
-        compile_visits(problem, starts, n_paths=n_paths, dt=1.0, n_steps=_ENDLESS)
+        drawn = _drawn(problem, _DRAWN, Stream(0))
+        compile_visits(problem, drawn, n_paths=n_paths, dt=1.0, n_steps=_ENDLESS)
 
 
-def _starts(problem: Problem, n_points: int, stream: Stream) -> Float[Array, "n z"]:
-    return sample_interior(problem, n_points, dtype=jnp.float32, key=(stream / "starts").key)
+def _drawn(problem: Problem, n_points: int, stream: Stream) -> Float[Array, "n z"]:
+    """So many points or more: draws of few share what is compiled."""
+    n, key = max(n_points, _DRAWN), (stream / "starts").key
+    return sample_interior(problem, n, dtype=jnp.float32, key=key)
 
 
 @eqx.filter_jit
-def _each(function: Callable[..., Any], points: Float[Array, "n z"]) -> Float[Array, " n"]:
-    return jax.lax.map(lambda z: function(z), points, batch_size=4096)
+def _each(
+    functions: Sequence[Callable[..., Any]], places: Sequence[Float[Array, "_ z"]]
+) -> list[Float[Array, " _"]]:
+    """Every function of one point at its own places, few at a time."""
+    return [
+        jax.lax.map(lambda z, f=function: f(z), points, batch_size=_CHUNK)
+        for function, points in zip(functions, places, strict=True)
+    ]

@@ -9,6 +9,7 @@ from ._diagnose import draw_landscapes as draw_landscapes
 from ._diagnose import draw_spectra as draw_spectra
 from ._figure import draw_corrections as draw_corrections
 from ._figure import draw_curves as draw_curves
+from ._figure import draw_profile as draw_profile
 from ._figure import draw_slice as draw_slice
 from ._page import read_fields as read_fields
 from ._page import write_comparison as write_comparison

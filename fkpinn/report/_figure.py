@@ -9,6 +9,10 @@ import numpy as np
 from .._records import finished
 
 _ROUNDING = 1e-24  # mean squares below are no more than that
+_BARS = 150  # values with error bars that one picture bears
+_LONG = 0.05  # share of them whose limits may leave it
+_DISTANCE = "distance from the center"
+LINES = ("along $x_1$", "along (1, …, 1)")  # through the center
 
 
 def draw_slice(
@@ -41,46 +45,148 @@ def draw_slice(
     return save_figure(figure, path)
 
 
-def draw_corrections(
-    path: Path,
-    title: str,
-    points: np.ndarray,
-    value: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-) -> Path:
-    """Draw what paths say a network lacks, point by point, over one or two axes.
+def draw_corrections(path: Path, title: str, fields: dict[str, np.ndarray]) -> Path:
+    """Draw what paths say a network lacks, point by point.
+
+    Over one or two axes, or against the distance from `center`.
 
     Args:
         path: where the picture goes.
         title: a line above it.
-        points: coordinates in space, one point a row.
-        value: the correction at each.
-        low: its lower confidence limit.
-        high: its upper one.
+        fields: `found_points` in space, one a row, and `found_value` with its confidence limits
+            `found_low` and `found_high`; `center` where there are more than two axes.
     """
+    points, limits = np.asarray(fields["found_points"], float), _limits(fields)
     figure, (plot,) = new_figure(1)
-    if points.shape[1] == 1:
-        order = np.argsort(points[:, 0])
-        x, bars = points[order, 0], np.stack([value - low, high - value])[:, order]
-        plot.errorbar(x, value[order], bars, fmt=".", linewidth=0.8, markersize=4)
-        plot.axhline(0.0, color="gray", linewidth=0.8)
-        plot.set_ylabel("correction")
+    if points.shape[1] == 2:
+        _draw_spots(figure, plot, points, *limits)
     else:
-        sure = (low > 0) | (high < 0)
-        reach = float(np.quantile(np.abs(value[sure] if sure.any() else value), 0.98)) or 1.0
-        style: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
-        dots = {"linewidths": 0.4, "edgecolors": "gray"}
-        x, y = points[:, 0], points[:, 1]
-        plot.scatter(x[~sure], y[~sure], s=7, c=value[~sure], **style, **dots, alpha=0.5)
-        image = plot.scatter(x[sure], y[sure], s=30, c=value[sure], **style, **dots)
-        figure.colorbar(image, ax=plot, shrink=0.85, extend="both")
-        plot.set_title("solution − network (small: may be zero)")
-        plot.set_ylabel("$x_2$")
-        plot.set_aspect("equal")
+        name, at = "$x_1$", points[:, 0]
+        if points.shape[1] > 2:
+            name, at = _DISTANCE, distances(fields)
+        _draw_bars(plot, at, limits, "by paths")
+        plot.axhline(0.0, color="gray", linewidth=0.8)
+        plot.set_xlabel(name)
+        plot.set_ylabel("solution − network")
+        plot.grid(alpha=0.3)
+    figure.suptitle(title, fontsize="medium")  # limits and all
+    return save_figure(figure, path)
+
+
+def _draw_spots(figure, plot, points, value, low, high) -> None:
+    """Dots on a map, large where they differ from zero with confidence."""
+    sure = (low > 0) | (high < 0)
+    reach = float(np.quantile(np.abs(value[sure] if sure.any() else value), 0.98)) or 1.0
+    style: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -reach, "vmax": reach}
+    dots = {"linewidths": 0.4, "edgecolors": "gray"}
+    x, y = points[:, 0], points[:, 1]
+    plot.scatter(x[~sure], y[~sure], s=7, c=value[~sure], **style, **dots, alpha=0.5)
+    image = plot.scatter(x[sure], y[sure], s=30, c=value[sure], **style, **dots)
+    figure.colorbar(image, ax=plot, shrink=0.85, extend="both")
+    plot.set_title("solution − network (small: may be zero)")
+    plot.set_ylabel("$x_2$")
     plot.set_xlabel("$x_1$")
+    plot.set_aspect("equal")
+
+
+def _draw_bars(plot, at: np.ndarray, limits: np.ndarray, label: str) -> None:
+    """Some of the values, evenly spread over the axis, each with its lower and upper limit.
+
+    The few longest bars leave the picture, or nothing else could be seen in it.
+    """
+    order = np.argsort(at)[:: max(1, len(at) // _BARS)]
+    value, low, high = limits[:, order]
+    bars = np.maximum(np.stack([value - low, high - value]), 0.0)
+    plot.errorbar(
+        at[order], value, bars, fmt=".", color="C1", ecolor="C1",
+        elinewidth=0.8, markersize=4, alpha=0.8, label=label, zorder=3,
+    )  # fmt: skip
+    seen = [*(np.asarray(dots.get_offsets())[:, 1] for dots in plot.collections[:-1]), value]
+    ends = np.concatenate([*seen, np.quantile(low, [_LONG]), np.quantile(high, [1 - _LONG])])
+    plot.set_ylim(ends.min() - 0.05 * np.ptp(ends), ends.max() + 0.05 * np.ptp(ends))
+
+
+def draw_profile(
+    path: Path,
+    title: str,
+    fields: dict[str, np.ndarray],
+    plane: tuple[list[np.ndarray], np.ndarray] | None = None,
+) -> Path:
+    """Draw a solution in many dimensions: along lines, and against the distance from a center.
+
+    Args:
+        path: where the picture goes.
+        title: a line above it.
+        fields: `line_0`, `line_1` and `cloud`, each with `_at`, `_network` and maybe `_exact`;
+            with `found_network` also what paths have corrected, see `draw_corrections`.
+        plane: axes and values of a map to stand before them.
+    """
+    known = "cloud_exact" in fields or "found_network" in fields
+    count = 2 + known + (plane is not None)
+    figure, plots = new_figure(2, 2) if count == 4 else new_figure(count)
+    if plane is not None:
+        _draw_maps(figure, [plots.pop(0)], *plane, None, None)
+    _draw_cuts(plots[0], fields)
+    _draw_cloud(plots[1], fields)
+    if known:
+        _draw_lacks(plots[2], fields)
+    for plot in plots:
+        plot.grid(alpha=0.3)
+        plot.locator_params(axis="x", nbins=6)
+        plot.legend(framealpha=0.85, edgecolor="none")
     figure.suptitle(title)
     return save_figure(figure, path)
+
+
+def distances(fields: dict[str, np.ndarray]) -> np.ndarray:
+    """From the center, of the points at which paths have measured what a network lacks."""
+    away = np.asarray(fields["found_points"], float) - np.asarray(fields["center"], float)
+    return np.linalg.norm(away, axis=1)
+
+
+def _limits(fields: dict[str, np.ndarray]) -> np.ndarray:
+    """What a network lacks, with its lower and upper limit, in three rows."""
+    return np.stack([np.asarray(fields[f"found_{key}"], float) for key in ("value", "low", "high")])
+
+
+def _draw_cuts(plot, fields: dict[str, np.ndarray]) -> None:
+    for k, name in enumerate(LINES):
+        at = fields[f"line_{k}_at"]
+        plot.plot(at, fields[f"line_{k}_network"], color=f"C{3 * k}", label=f"network {name}")
+        if f"line_{k}_exact" in fields:
+            label = "reference" if k == 0 else None
+            exact = fields[f"line_{k}_exact"]
+            plot.plot(at, exact, "--", color="black", linewidth=1.0, label=label)
+    plot.set_title("on lines through the center")
+    plot.set_xlabel(f"{_DISTANCE}, with sign")
+
+
+def _draw_cloud(plot, fields: dict[str, np.ndarray]) -> None:
+    at = fields["cloud_at"]
+    if "cloud_exact" in fields:
+        ring: dict[str, Any] = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.7}
+        plot.scatter(at, fields["cloud_exact"], s=24, label="reference", **ring)
+    plot.scatter(at, fields["cloud_network"], s=7, c="C0", linewidths=0, label="network")
+    if "found_network" in fields:
+        limits = fields["found_network"] + _limits(fields)
+        _draw_bars(plot, distances(fields), limits, "corrected by paths")
+    plot.set_title("at points of the measure")
+    plot.set_xlabel(_DISTANCE)
+
+
+def _draw_lacks(plot, fields: dict[str, np.ndarray]) -> None:
+    """What the network lacks: as the reference says, and as paths say."""
+    if "cloud_exact" in fields:
+        lacks = fields["cloud_exact"] - fields["cloud_network"]
+        plot.scatter(
+            fields["cloud_at"], lacks, s=9, c="black", alpha=0.6, linewidths=0,
+            label="reference − network",
+        )  # fmt: skip
+    if "found_network" in fields:
+        _draw_bars(plot, distances(fields), _limits(fields), "by paths")
+    plot.axhline(0.0, color="gray", linewidth=0.8)
+    plot.set_title("what the network lacks")
+    plot.set_xlabel(_DISTANCE)
 
 
 def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
@@ -112,12 +218,13 @@ def draw_curves(path: Path, history: list[dict[str, Any]]) -> Path:
     return save_figure(figure, path)
 
 
-def new_figure(columns: int):
-    """A figure with that many plots side by side."""
+def new_figure(columns: int, rows: int = 1):
+    """A figure with that many plots side by side, and rows of them below each other."""
     from matplotlib.figure import Figure  # no global state, no display needed
 
-    figure = Figure(figsize=(4.6 * columns if columns > 1 else 5.4, 4.2), layout="constrained")
-    return figure, [figure.add_subplot(1, columns, i + 1) for i in range(columns)]
+    size = 4.6 * columns if columns > 1 else 5.4, 4.2 * rows
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
 
 
 def _draw_line(plot, x: np.ndarray, values: np.ndarray, exact: np.ndarray | None) -> None:

@@ -12,11 +12,14 @@ import numpy as np
 from .._files import reading, unpack
 from .._records import plain, write_bytes
 from ._equation import equations
+from ._figure import distances
 
 _MOST = 1500  # points of a curve
 _POINTWISE = {
     "label": ("value", "stderr", "network"), "found": ("value", "low", "high"),
 }  # fmt: skip
+_CURVES = ("line_0", "line_1", "cloud")  # each with distances `at`, and values there
+_DOTS = 400  # of corrected values in a profile
 _SKIPPED = ("step", "phase", "seconds")  # of a history: not curves
 
 
@@ -67,15 +70,36 @@ def run_data(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     if "label_value" in fields:
         order = np.argsort(fields["label_value"])
         data["labels"] = {
-            key: _packed(fields[f"label_{key}"][order].ravel())
-            for key in ("points", "value", "stderr", "network")
+            key: _packed(fields[f"label_{key}"][order]) for key in ("value", "stderr", "network")
         }
+        # no map in more dimensions, and maybe a million numbers
+        points = fields["label_points"][order] if data["flat"] else np.zeros(0)
+        data["labels"]["points"] = _packed(points.ravel())
     if "found_value" in fields:
-        data["found"] = {
-            key: _packed(fields[f"found_{key}"].ravel())
-            for key in ("points", "value", "low", "high")
-        }
+        data["found"] = {key: _packed(fields[f"found_{key}"]) for key in ("value", "low", "high")}
+        radial = "center" in fields
+        points = distances(fields) if radial else fields["found_points"]
+        data["found"] |= {"points": _packed(points.ravel()), "radial": radial}
+    if "cloud_at" in fields:
+        data["profile"] = _profile(fields)
     return data
+
+
+def _profile(fields: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The solution along lines, at points of the measure, and corrected by paths."""
+    parts: dict[str, Any] = {}
+    for name in _CURVES:
+        order = np.argsort(fields[f"{name}_at"])
+        keys = [key for key in ("at", "network", "exact") if f"{name}_{key}" in fields]
+        parts[name] = {key: _packed(fields[f"{name}_{key}"][order]) for key in keys}
+    if "found_network" in fields:
+        at = distances(fields)
+        some = np.argsort(at)[:: max(1, len(at) // _DOTS)]
+        parts["paths"] = {"at": _packed(at[some])} | {
+            key: _packed((fields["found_network"] + fields[f"found_{key}"])[some])
+            for key in ("value", "low", "high")
+        }
+    return parts
 
 
 def read_fields(path: Path) -> dict[str, np.ndarray]:
@@ -96,6 +120,14 @@ def read_fields(path: Path) -> dict[str, np.ndarray]:
                 shapes |= {f"{kind}_{name}": n for name in names}
                 if found[f"{kind}_points"].ndim != 2 or len(found[f"{kind}_points"]) != n[0]:
                     raise ValueError(f"`{kind}_points` do not fit")
+        for name in _CURVES:
+            if any(key.startswith(name) for key in found):
+                n = (len(found[f"{name}_at"]),)
+                shapes |= {f"{name}_{key}": n for key in ("at", "network", "exact")}
+        if "found_network" in found:
+            shapes["found_network"] = found["found_value"].shape
+        if "center" in found and "found_points" in found:
+            shapes["center"] = found["found_points"].shape[1:]
         for name, array in found.items():
             if array.dtype.kind != "f" or array.shape != shapes.get(name, array.shape):
                 raise ValueError(f"`{name}` is {array.dtype} of shape {array.shape}")

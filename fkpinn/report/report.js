@@ -270,7 +270,7 @@
         pen.fillStyle = ink("--dim"); pen.textAlign = "left"; pen.textBaseline = "top"; pen.fillText(phases[k], plot.x(x[k]) + 4, plot.box[1] + 2);
       }
       plot.clip(plot.box, () => names.forEach((name, k) => {
-        pen.strokeStyle = colour(k); pen.lineWidth = 1.7; pen.beginPath();
+        pen.strokeStyle = colour(k); pen.lineWidth = 1.7; pen.setLineDash(series[name].dashed ? [6, 5] : []); pen.beginPath();
         let down = false;
         Array.from(xsOf(name)).forEach((v, i) => {
           const y = value(name, i);
@@ -278,7 +278,7 @@
           down ? pen.lineTo(plot.x(v), plot.y(y)) : pen.moveTo(plot.x(v), plot.y(y));
           down = true;
         });
-        pen.stroke();
+        pen.stroke(); pen.setLineDash([]);
       }));
     };
     plot.canvas.addEventListener("pointermove", (e) => {
@@ -351,8 +351,8 @@
     const scale = [-reach, reach], pad = ([a, b]) => [a - 0.03 * (b - a), b + 0.03 * (b - a)], all = { x: pad(range(xs)), y: pad(range(ys)) };
     plot.view = all;
     plot.paint = (pen) => {
-      plot.box = d > 1 ? mapBox(plot, all) : [58, 12, plot.width - 160, plot.height - 46];
-      plot.frame(plot.box, plot.view, {});
+      plot.box = d > 1 ? mapBox(plot, all) : [58, 12, plot.width - 160, plot.height - 52];
+      plot.frame(plot.box, plot.view, run.found.radial ? { xlabel: "distance from the center" } : {});
       const colours = signed(), size = Math.max(0.55, Math.min(1, plot.width / 700));
       plot.clip(plot.box, () => { for (const pass of [false, true]) value.forEach((v, k) => {
         if (sure[k] !== pass) return;
@@ -372,6 +372,53 @@
     plot.redraw();
   };
 
-  const widgets = { field: drawField, curves: drawCurves, labels: drawLabels, found: drawFound, together: drawTogether };
+  // dots of several kinds, some with limits
+  const drawDots = (parent, kinds, { xlabel, label }) => {
+    legend(parent, kinds.map(({ name, colour }) => [name, colour]));
+    const plot = new Plot(parent, { ratio: 0.45, label }), readout = make("div", { class: "readout" });
+    parent.append(readout);
+    const pad = ([a, b]) => [a - 0.04 * (b - a), b + 0.04 * (b - a)];
+    const everyX = pad(range(kinds.flatMap(({ x }) => range(x))));
+    const everyY = pad(range(kinds.flatMap(({ y, low, high }) => [...range(y), ...(low ? [...range(low), ...range(high)] : [])])));
+    plot.paint = (pen) => {
+      plot.box = [58, 20, plot.width - 70, plot.height - 20 - 40];
+      plot.frame(plot.box, { x: everyX, y: everyY }, { xlabel });
+      plot.clip(plot.box, () => { for (const { colour, radius, x, y, low, high } of kinds) y.forEach((v, k) => {
+        pen.fillStyle = pen.strokeStyle = colour; pen.lineWidth = 1;
+        if (low) { pen.beginPath(); pen.moveTo(plot.x(x[k]), plot.y(low[k])); pen.lineTo(plot.x(x[k]), plot.y(high[k])); pen.stroke(); }
+        pen.beginPath(); pen.arc(plot.x(x[k]), plot.y(v), radius, 0, 7); pen.fill();
+      }); });
+    };
+    plot.canvas.addEventListener("pointermove", (e) => {
+      const [px, py] = pointer(e, plot.canvas);
+      let near = 400;
+      for (const { name, x, y, low, high } of kinds) y.forEach((v, k) => {
+        const r = (plot.x(x[k]) - px) ** 2 + (plot.y(v) - py) ** 2;
+        if (r < near) { near = r; readout.textContent = `${xlabel} ${spell(x[k])}: ${name} ${spell(v)}${low ? `, between ${spell(low[k])} and ${spell(high[k])}` : ""}`; }
+      });
+    });
+    plot.redraw();
+  };
+
+  const drawProfile = (parent, run) => {
+    if (!run.profile) return;
+    const part = (name) => Object.fromEntries(Object.entries(run.profile[name]).map(([k, v]) => [k, unpack(v)]));
+    const series = {};
+    for (const [name, words] of [["line_0", "along x₁"], ["line_1", "along (1, …, 1)"]]) {
+      const own = part(name);
+      series[`network ${words}`] = { x: own.at, y: own.network };
+      if (own.exact) series[`reference ${words}`] = { x: own.at, y: own.exact, dashed: true };
+    }
+    parent.append(make("p", { class: "dim" }, "On two lines through the center of the measure:"));
+    drawLines(parent, [], series, { xlabel: "distance from the center, with sign", label: "solution on lines" });
+    parent.append(make("p", { class: "dim" }, `At points of the measure, against their distance from its center${run.profile.paths ? "; with error bars: the network, corrected by paths" : ""}:`));
+    const cloud = part("cloud"), kinds = [];
+    if (cloud.exact) kinds.push({ name: "reference", colour: ink("--dim"), radius: 3.2, x: cloud.at, y: cloud.exact });
+    if (run.profile.paths) { const own = part("paths"); kinds.push({ name: "corrected by paths", colour: LINES[1], radius: 1.6, x: own.at, y: own.value, low: own.low, high: own.high }); }
+    kinds.push({ name: "network", colour: LINES[0], radius: 1.6, x: cloud.at, y: cloud.network });
+    drawDots(parent, kinds, { xlabel: "distance from the center", label: "solution by distance" });
+  };
+
+  const widgets = { field: drawField, profile: drawProfile, curves: drawCurves, labels: drawLabels, found: drawFound, together: drawTogether };
   for (const node of document.querySelectorAll("[data-widget]")) widgets[node.dataset.widget](node, runs[Number(node.dataset.run || 0)]);
 })();

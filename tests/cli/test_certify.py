@@ -1,11 +1,17 @@
 """`fkpinn certify` on a small run."""
 
+import base64
 import json
 
+import numpy as np
 from run_folders import SMALL
 
 from fkpinn._solve import run
 from fkpinn.cli import main
+
+
+def unpacked(text):
+    return np.frombuffer(base64.b64decode(text), "<f4")
 
 
 def test_prints_its_contract_and_renews_the_report(tmp_path, capsys):
@@ -25,6 +31,12 @@ def test_prints_its_contract_and_renews_the_report(tmp_path, capsys):
     assert certificate["ci_low"] < bound["l2_rel"] < 30 * certificate["ci_high"]
     assert len(after["figures"]) == len(before["figures"]) + 1
     page = (tmp_path / "report.html").read_text()
+    (data,) = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert (
+        set(data["profile"]) == {"line_0", "line_1", "cloud", "paths"} and data["found"]["radial"]
+    )
+    assert len(unpacked(data["found"]["points"])) == 32  # distances, whatever the dimension
+    assert any(figure.endswith("profile.png") for figure in after["figures"])
     assert "fresh points" in page and f"<b>{bound['l2_rel']:.2e}</b> at most" in page
     assert main(words) == 0  # again, in words, and no picture twice
     said = capsys.readouterr().out
