@@ -349,6 +349,7 @@ def test_presets_look_at_the_dimension():
     assert paper == PRESETS["paper"]
 
 
+@pytest.mark.slow
 def test_path_points_likelihood_and_corrections_in_one_run(tmp_path):
     """In five dimensions, very small: all stages run, and labels are never worse than nothing."""
     problem = fk.mean_exit_time(fk.Ball([0.0] * 5, 1.0), lambda x: jnp.sum(x**2), beta=2.0)
