@@ -22,7 +22,7 @@ from ._train import polish, with_doubled_points
 
 KINDS = ("polish", "correct", "refresh")
 _PARTS = 2  # of a round, at most, where a certificate takes much longer than they
-_AVERAGED = 3.0  # factor by which a network that is fitted to labels lowers their noise
+_AVERAGED = 2.0  # factor by which a network that is fitted to labels lowers their noise
 _NEIGHBOURS = 8  # measured points whose squared errors tell where the error is large
 _FLOOR = 0.3  # share of new labels that is spread evenly
 _NOISE = 0.05  # of a label over the error, that is aimed at: the network takes over most of it
@@ -173,13 +173,14 @@ class Rounds:
 
     def predict(self, kind: str, best: Certificate) -> float:
         """Factor by which a round lowers the error: as the last one did, or as its noise allows."""
+        if kind == "correct":
+            noise = float(np.sqrt(np.mean(np.asarray(best.corrections.stderr, float) ** 2)))
+            allowed = _AVERAGED * best.typical / max(noise / self.size, 1e-100)
+            return min(allowed, self.gain.get(kind, allowed))
         if kind in self.gain:
             return self.gain[kind]
         if kind == "polish":
             return _FIRST_GAIN if self.first == "polish" else _LAST_RESORT
-        if kind == "correct":
-            noise = float(np.sqrt(np.mean(np.asarray(best.corrections.stderr, float) ** 2)))
-            return _AVERAGED * best.typical / max(noise / self.size, 1e-100)
         return best.typical / max(self.label_noise(best)[1], 1e-100) / 2
 
     def label_noise(self, best: Certificate) -> tuple[int, float]:

@@ -129,6 +129,10 @@ class AbstractWalk(eqx.Module):
         """Whether paths carry a discount."""
         return not problem.reaction.is_zero or any(c.discounts for c in problem.conditions())
 
+    def fits_kernel(self, problem: Problem) -> bool:
+        """Whether paths are worth a kernel, which takes long to compile."""
+        return True
+
     def together(self, problem: Problem) -> int:
         """Steps that `advance` takes at a time."""
         return 1

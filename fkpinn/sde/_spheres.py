@@ -86,6 +86,10 @@ class Spheres(AbstractWalk):
         """Few: a walk in the plane takes about a dozen, and grows with the dimension."""
         return 8 if problem.dim < 5 else 16
 
+    def fits_kernel(self, problem: Problem) -> bool:
+        """In few dimensions; in more it compiles for minutes, and walks take few steps."""
+        return problem.dim <= 3
+
     def begin(self, problem: Problem, lane: Lane) -> Lane:
         """Nothing to prepare."""
         return lane

@@ -97,9 +97,13 @@ def run_batches(
 
 def compile_batch(plan: Plan, lanes: Lanes, count: int) -> None:
     """Compile what a batch of that many paths needs, without running a path."""
-    queue = _queue(plan, 0, count)
-    for width in _widths(lanes, count):
-        _compiled(plan, lanes, queue, _begin(plan, queue, width, _room(count, lanes.room)))
+    queue, room = _queue(plan, 0, count), _room(count, lanes.room)
+
+    def compile_width(width: int) -> None:
+        _compiled(plan, lanes, queue, _begin(plan, queue, width, room))
+
+    with ThreadPoolExecutor() as pool:  # one beside the other
+        list(pool.map(in_context(compile_width), _widths(lanes, count)))
 
 
 def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
@@ -134,9 +138,15 @@ def _block(plan: "Plan | _How") -> int:
     return max(whole_blocks(need.normals), whole_blocks(need.uniforms), _together(plan))
 
 
+def _are_apart(plan: Plan, lanes: Lanes) -> bool:
+    """Whether each coordinate is an array of its own."""
+    fits = not lanes.kernel or plan.walk.fits_kernel(plan.problem)
+    return plan.problem.dim <= lanes.apart and fits
+
+
 def _steps_a_round(plan: Plan, lanes: Lanes) -> int:
     block, steps = _block(plan), plan.walk.round(plan.problem)
-    if plan.problem.dim <= lanes.apart:
+    if _are_apart(plan, lanes):
         steps = min(steps, _NORMALS // plan.walk.need(plan.problem).normals)
     return block * max(1, steps // block)
 
@@ -281,7 +291,7 @@ def _compiled(plan: Plan, lanes: Lanes, queue: _Queue, state: _State) -> Callabl
     It is shared between plans that differ in numbers only.
     """
     problem, walk, control = plan.problem, plan.walk, plan.control
-    apart = problem.dim <= lanes.apart
+    apart = _are_apart(plan, lanes)
     unroll, kernel = (lanes.unroll, lanes.kernel) if apart else (0, "")
     steps = _steps_a_round(plan, lanes)
     how = _How(problem, walk, control, plan.antithetic, steps, apart, unroll, kernel)
@@ -323,7 +333,7 @@ class _Loop:
         self.refused = ""  # why there is no kernel
         self._kernel = bool(rest.kernel)
         self._compiled: dict[Any, Callable[..., _State]] = {}
-        self._lock = threading.Lock()
+        self._lock, self._locks = threading.Lock(), {}  # of all shapes, of each
         # our threads run whole batches; a loop cut up among the compiler's would be rounded
         # otherwise
         options = {
@@ -344,6 +354,8 @@ class _Loop:
         leaves = jax.tree.leaves((arrays, queue, state))
         key = tuple((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
         with self._lock:
+            own = self._locks.setdefault(key, threading.Lock())
+        with own:
             if key not in self._compiled:
                 rounds = jax.ShapeDtypeStruct((), jnp.int32)
                 lowered = self._lowered(arrays, queue, state, rounds)

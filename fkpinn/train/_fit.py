@@ -334,7 +334,6 @@ def _compiled(leaves: tuple, whole: Any, others: tuple, tree: Any, unravel: Call
         weights = [next(given) if other is None else other for other in others]
         return network, jax.tree.unflatten(tree, weights)
 
-    @eqx.filter_jit
     def block(numbers: tuple, state: State, count: Int[Array, ""]) -> tuple[State, Report]:
         static = told(numbers)
 
@@ -372,7 +371,9 @@ def _compiled(leaves: tuple, whole: Any, others: tuple, tree: Any, unravel: Call
         objective = Objective(state.loss, state.step, told(numbers), unravel)
         return state.loss.redrawn(objective.network(state.parameters), key)
 
-    return block, redraw
+    # to try many ways of a product of large matrices takes longer than training
+    options: Any = {} if current().on_cpu else {"xla_gpu_autotune_level": 0}
+    return eqx.filter_jit(block, compiler_options=options or None), redraw
 
 
 def precision(network: Any) -> str:
