@@ -372,8 +372,9 @@ def _compiled(leaves: tuple, whole: Any, others: tuple, tree: Any, unravel: Call
         return state.loss.redrawn(objective.network(state.parameters), key)
 
     # to try many ways of a product of large matrices takes longer than training
-    options: Any = {} if current().on_cpu else {"xla_gpu_autotune_level": 0}
-    return eqx.filter_jit(block, compiler_options=options or None), redraw
+    quickly = None if current().on_cpu else {"xla_gpu_autotune_level": 0}
+    jit: Callable[..., Any] = eqx.filter_jit
+    return jit(block, compiler_options=quickly), redraw
 
 
 def precision(network: Any) -> str:
