@@ -33,7 +33,8 @@ BARS = {
 }
 PROBLEMS = tuple(BARS["H200"])
 _HEADER = (
-    "problem", "seed", "error", "constant", "linear", "skill", "certificate", "holds", "seconds",
+    "problem", "seed", "error", "constant", "linear", "skill", "certificate", "holds",
+    "value at the center", "true value", "seconds",
     "of which labels, compile, train, certificate, rounds", "commit",
 )  # fmt: skip
 _STAGES = ("labels", "compile", "train", "certificate", "rounds")
@@ -135,7 +136,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
         last = row["last"]
         error = f"{last['error']:.1e} when ended" if last else "–"
         seconds = f"{last['seconds']:.0f}" if last else "–"
-        return [*name, error, "–", "–", "–", "–", "–", seconds, row["why"], short]
+        return [*name, error, *["–"] * 7, seconds, row["why"], short]
     errors, certificate, seconds = row["errors"], row["certificate"], row["seconds"]
     trivial = [_short(errors[key]) for key in ("l2_rel", "constant", "linear")]
     trivial.append(_short(errors["skill"], "g"))
@@ -145,8 +146,14 @@ def _cells(row: dict[str, Any]) -> list[str]:
             f"{certificate['ci_low']:.1e} to {certificate['ci_high']:.1e}",
             "yes" if certificate["holds"] else "no",
         ]
+    value, central = row["value"], ["–", "–"]
+    if value is not None:
+        central = [
+            f"{value['value']:.5g} ({value['ci_low']:.5g} to {value['ci_high']:.5g})",
+            f"{value['true']:.5g}",
+        ]
     stages = ", ".join(f"{seconds[stage]:.0f}" for stage in _STAGES)
-    return [*name, *trivial, *limits, f"{seconds['total']:.0f}", stages, short]
+    return [*name, *trivial, *limits, *central, f"{seconds['total']:.0f}", stages, short]
 
 
 def _short(value: float | None, kind: str = "e") -> str:

@@ -1,6 +1,8 @@
 """From a problem to a solution: settings, stages, run folders."""
 
 from ._certify import measure as measure
+from ._cuts import center as center
+from ._cuts import slice_through as slice_through
 from ._folder import compare_runs as compare_runs
 from ._folder import list_runs as list_runs
 from ._folder import report_run as report_run
@@ -34,6 +36,5 @@ from ._settings import close_matches as close_matches
 from ._settings import settings_from as settings_from
 from ._solution import Solution as Solution
 from ._solution import load as load
-from ._solution import slice_through as slice_through
 from ._train import train as train
 from ._train import train_together as train_together

@@ -27,8 +27,7 @@ from ..report import draw_profile, draw_slice
 from ..train import check_history, load_about, load_state, save_state
 from ..train import precision as precision_of
 from ._cuts import batched as batched
-from ._cuts import center, profile
-from ._cuts import slice_through as slice_through
+from ._cuts import center, profile, slice_through
 from ._train import harden
 
 _KIND = "fkpinn solution"

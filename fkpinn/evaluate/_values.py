@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._compute import current
 from .._progress import AbstractProgress
 from ..labels import Labels
 from ..problem import Problem
@@ -69,8 +70,9 @@ def value_with_interval(
     if half_width is not None and n_paths is not None:
         raise ValueError("Give `n_paths` or `half_width`, not both.")
     paths = DefectPaths(
-        problem, candidate, points, dt=dt, scheme=scheme, seed=seed, progress=progress
-    )
+        problem, candidate, points, dtype=current().first_precision, dt=dt, scheme=scheme,
+        seed=seed, progress=progress,
+    )  # fmt: skip
     if half_width is not None:
         n_paths = _needed(paths, half_width, level, seconds)
     found = paths.run(n_paths or 1000, stream="values", bias=True)

@@ -406,6 +406,9 @@ def test_dimensions_record(tmp_path):
     assert row["true"] == pytest.approx(row["errors"]["l2_rel"], rel=0.3)
     stages = {k: v for k, v in row["seconds"].items() if k != "total"}
     assert sum(stages.values()) == pytest.approx(row["seconds"]["total"])
+    value = row["value"]
+    assert value["ci_low"] < value["value"] < value["ci_high"]
+    assert value["true"] == pytest.approx(1.25)  # of five products of two halves
     assert stages["rounds"] == 0 and min(stages["labels"], stages["compile"], stages["other"]) > 0
 
 
