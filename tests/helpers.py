@@ -179,7 +179,7 @@ EXACT_NAMES = (
 )  # fmt: skip
 
 # in more or other dimensions, and built as others are
-ALIKE = ("poisson-5d", "poisson-50d", "exit-ball-10d")
+ALIKE = ("poisson-5d", "laplace-10d", "poisson-50d", "exit-ball-3d", "exit-ball-10d")
 
 
 def names(*more: str) -> list[Any]:

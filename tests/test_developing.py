@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from helpers import at
 
 import fkpinn as fk
 from fkpinn.loss import Fixed, Loss, ResidualTerm
@@ -55,17 +56,18 @@ def test_a_new_domain_has_the_distance_of_its_circles(getkey):
         (same.signed_distance, same.normal, same.project),
         strict=True,
     ):
-        np.testing.assert_allclose(jax.vmap(own)(x), jax.vmap(known)(x), atol=1e-12)
+        np.testing.assert_allclose(at(own, x), at(known, x), atol=1e-12)
 
 
 def test_points_of_a_new_domain_are_uniform(getkey):
     ring, n = page("add-a-domain.md").Ring(1.0, 2.0), 4000
-    inside = jax.vmap(ring.interior_map)(jr.uniform(getkey(), (n, 2))).point
+    inside = at(ring.interior_map, jr.uniform(getkey(), (n, 2))).point
     share = float(jnp.mean(jnp.sum(inside**2, axis=1) < 2.5))  # half of the area
     assert abs(share - 0.5) < 4 * 0.5 / n**0.5
-    on = jax.vmap(ring.boundary_map)(jr.uniform(getkey(), (n, 2)))
-    assert np.max(np.abs(jax.vmap(ring.signed_distance)(on.point))) < 1e-12
-    np.testing.assert_allclose(on.normal, jax.vmap(ring.normal)(on.point), atol=1e-12)
+    on = at(ring.boundary_map, jr.uniform(getkey(), (n, 2)))
+    distance, normal = at(lambda x: (ring.signed_distance(x), ring.normal(x)), on.point)
+    assert np.max(np.abs(distance)) < 1e-12
+    np.testing.assert_allclose(on.normal, normal, atol=1e-12)
     outer = float(jnp.mean(jnp.sum(on.point**2, axis=1) > 2.0))
     assert abs(outer - 2 / 3) < 4 * (2 / 9) ** 0.5 / n**0.5
 
@@ -106,6 +108,7 @@ def test_the_solution_has_no_violation_of_a_new_condition():
     assert boundary_residual(problem, condition, warmer, z, z) == pytest.approx(6.0)
 
 
+@pytest.mark.slow
 def test_paths_meet_a_new_condition_as_its_robin_twin():
     made = page("add-a-condition.md")
     twin = fk.poisson(fk.Ball([0.0, 0.0], 1.0), boundary=fk.Robin(2.0, 40.0))
@@ -154,6 +157,11 @@ def test_a_new_dynamics_moves_paths_as_its_matrix(getkey):
     normal = lambda: noise / jnp.linalg.norm(noise)
     reach = [d.spread(z, normal, jnp.array(0.01)) for d in (fast, slow)]
     assert float(reach[0]) == pytest.approx(float(reach[1]), rel=1e-12)
+
+
+@pytest.mark.slow
+def test_paths_of_a_new_dynamics_are_those_of_its_matrix():
+    made = page("add-a-dynamics.md")
     how = {"n_paths": 20, "dt": 2e-2, "scheme": "euler-shifted"}
     points = jnp.zeros((1, 6))
     found = [fk.estimate_labels(p, points, **how).value for p in (made.problem, made.declared)]

@@ -93,7 +93,14 @@ def test_file_with_a_problem(tmp_path):
     assert found.dim == 1
 
 
-@pytest.mark.parametrize("entry", read_catalogue(), ids=lambda entry: entry["name"])
+LARGE = ("poisson-100d", "two-body-100d", "two-body-1000d")  # built as others are
+ENTRIES = [
+    pytest.param(entry, id=entry["name"], marks=pytest.mark.slow if entry["name"] in LARGE else [])
+    for entry in read_catalogue()
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_list_describes_the_problem_that_is_built(entry):
     problem, exact = fkpinn.catalogue(entry["name"])
     assert problem.name == entry["name"]

@@ -180,6 +180,7 @@ def test_jobs_begin_with_other_cells():
         run_in_jobs(runs, Path("nowhere"), jobs=0)
 
 
+@pytest.mark.slow
 def test_jobs_share_the_runs(place):
     small = {"training.adam_steps": 3, "training.lbfgs_steps": 0, "network.widths": [4]}
     small |= {"points.n_collocation": 20, "training.uncertainty": False}

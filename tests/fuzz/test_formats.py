@@ -3,7 +3,7 @@
 import pytest
 from fuzz.formats import FORMATS, attack
 
-CASES = 80
+CASES = 40
 MANY = 10_000
 
 

@@ -93,7 +93,9 @@ def disk_exact(x):
         pytest.param(0.02, 2_000_000, id="fine", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("scheme", ["euler-shifted", "euler-bridge"])
+@pytest.mark.parametrize(
+    "scheme", ["euler-shifted", pytest.param("euler-bridge", marks=pytest.mark.slow)]
+)
 def test_shifted_and_bridge_exit_have_order_one(scheme, first, n_paths, record_property):
     """Without drift the step is exact: what is left is the curvature of the boundary."""
     order = fitted_order(

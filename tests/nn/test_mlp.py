@@ -17,8 +17,19 @@ def network(problem, dtype=jnp.float64, **more):
     return MLP(*problem.bounds(), (12, 9), output_scale=2.5, dtype=dtype, key=jr.key(0), **more)
 
 
-@pytest.mark.parametrize("frequencies", [None, 2.0], ids=["plain", "fourier"])
-@pytest.mark.parametrize("name", ["met", "variable-diffusion", "ornstein-uhlenbeck", "laplace-10d"])
+@pytest.mark.parametrize(
+    ("name", "frequencies"),
+    [
+        ("met", None),
+        ("variable-diffusion", 2.0),
+        ("ornstein-uhlenbeck", None),
+        pytest.param("met", 2.0, marks=pytest.mark.slow),
+        pytest.param("variable-diffusion", None, marks=pytest.mark.slow),
+        pytest.param("ornstein-uhlenbeck", 2.0, marks=pytest.mark.slow),
+        pytest.param("laplace-10d", None, marks=pytest.mark.slow),
+        pytest.param("laplace-10d", 2.0, marks=pytest.mark.slow),
+    ],
+)
 def test_residual_in_one_pass_is_that_of_the_hessian(name, frequencies):
     """A number, a matrix that depends on the place, with time, in ten dimensions."""
     problem = catalogue(name).problem
@@ -35,35 +46,46 @@ def test_directions_and_weights_are_those_asked_for():
     z = jnp.array([0.3, -0.4])
     directions = jr.normal(jr.key(2), (3, 2))
     weights = jnp.array([0.5, -1.0, 2.0])
-    at = u.taylor(z, directions, weights)
-    hessian = jax.hessian(u)(z)
-    np.testing.assert_allclose(at.value, u(z), rtol=1e-13)
-    np.testing.assert_allclose(at.slopes, directions @ jax.grad(u)(z), rtol=1e-12)
-    bends = jnp.einsum("ki,ij,kj->k", directions, hessian, directions)
-    np.testing.assert_allclose(at.curvature, jnp.sum(weights * bends), rtol=1e-11)
-    nested = taylor(lambda y: u(y), z, directions, weights)
+    known = lambda z: (u(z), jax.grad(u)(z), jax.hessian(u)(z))
+    value, slope, hessian = map(np.asarray, jax.jit(known)(z))
+    look = lambda z: (
+        u.taylor(z, directions, weights), taylor(lambda y: u(y), z, directions, weights)
+    )  # fmt: skip
+    at, nested = jax.jit(look)(z)
+    np.testing.assert_allclose(at.value, value, rtol=1e-13)
+    np.testing.assert_allclose(at.slopes, directions @ slope, rtol=1e-12)
+    bends = np.einsum("ki,ij,kj->k", directions, hessian, directions)
+    np.testing.assert_allclose(at.curvature, np.sum(weights * bends), rtol=1e-11)
     for one, other in zip(at, nested, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["variable-diffusion", "laplace-10d", "ornstein-uhlenbeck"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "variable-diffusion",
+        pytest.param("laplace-10d", marks=pytest.mark.slow),
+        "ornstein-uhlenbeck",
+    ],
+)
 def test_sampled_trace_is_right_on_average(name):
     """Within four standard errors of the mean of 4,000 draws."""
     problem = catalogue(name).problem
     u = network(problem)
     z = sample_interior(problem, 1, key=jr.key(3))[0]
     one = lambda key: sampled_residual(problem, u, z, 2, key=key)
-    drawn = np.asarray(jax.jit(jax.vmap(one))(jr.split(jr.key(4), 4000)))
+    both = lambda keys: (jax.vmap(one)(keys), residual(problem, u, z))
+    drawn, whole = map(np.asarray, jax.jit(both)(jr.split(jr.key(4), 4000)))
     error = drawn.std() / np.sqrt(len(drawn))
-    assert abs(drawn.mean() - float(residual(problem, u, z))) <= 4 * error + 1e-12
+    assert abs(drawn.mean() - whole) <= 4 * error + 1e-12
 
 
 def test_single_precision_stays_single():
     problem = catalogue("met").problem
     u = network(problem, jnp.float32)
     z = jnp.array([0.3, -0.4], jnp.float32)
-    assert u(z).dtype == jnp.float32
-    assert residual(problem, u, z).dtype == jnp.float32
+    found = jax.eval_shape(lambda z: (u(z), residual(problem, u, z)), z)
+    assert all(value.dtype == jnp.float32 for value in found)
 
 
 def test_inputs_are_scaled_to_the_domain():

@@ -83,6 +83,7 @@ def test_times_are_uniform_unless_a_law_says_otherwise():
     np.testing.assert_allclose(at, np.tile([2.5, 0.1, 0.2], (4000, 1)))
 
 
+@pytest.mark.slow
 def test_labels_and_certificates_are_at_points_of_the_measure():
     here = problem(fk.InBox([0.0, 0.0], [0.5, 0.5]))
     few = {"points.n_collocation": 64, "labels.p_data": 0.5, "labels.n_paths": 4}

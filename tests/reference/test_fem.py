@@ -54,7 +54,9 @@ def orders(found):
     return [-np.polyfit(levels, np.log2(row), 1)[0] for row in found]
 
 
-@pytest.mark.parametrize("name", ["variable-diffusion", "robin"])
+@pytest.mark.parametrize(
+    "name", ["variable-diffusion", pytest.param("robin", marks=pytest.mark.slow)]
+)
 def test_third_order_in_space(name):
     problem, exact = catalogue(name)
     found = errors_on_refined_meshes(problem, exact, 0.4, 4)

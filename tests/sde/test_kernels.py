@@ -70,6 +70,7 @@ def test_out_of_memory_while_compiling_is_raised(monkeypatch):
         payoffs(plan(lambda x: 4 * x[0]), KERNEL)
 
 
+@pytest.mark.slow  # what others have compiled is lost
 def test_functions_of_problems_are_not_kept_for_ever():
     class Source:
         def __call__(self, x):
