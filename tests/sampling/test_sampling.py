@@ -10,6 +10,7 @@ from run_folders import SMALL
 from scipy import stats
 
 import fkpinn as fk
+from fkpinn._solve import settings_for
 from fkpinn.domain import Ball, Box
 from fkpinn.problem import InBox, Problem, Radial, catalogue
 from fkpinn.sampling import (
@@ -222,16 +223,10 @@ def test_refusals():
         sobol_interior(nothing, 5)
 
 
-def solved(domain, measure, **how):
+def solved(domain, measure, few=SMALL, **how):
     """A very short run, and the means of its answer on the hole and on the outer wall."""
     problem = Problem(domain, boundary={"outer": 0.0, "hole": 1.0}, measure=measure)
-    few = SMALL.changed(
-        {
-            "points.n_boundary": 40, "points.n_test": 200, "training.steps": 30,
-            "certificate.seconds": 5.0,
-        }
-    )  # fmt: skip
-    found = fk.solve(problem, settings=few, **how)
+    found = fk.solve(problem, settings=few.changed({"training.steps": 40}), **how)
     mean = lambda part: float(
         jnp.mean(found(sample_boundary(problem, 50, part=part, key=jr.key(1)).points))
     )
@@ -241,7 +236,8 @@ def solved(domain, measure, **how):
 def test_a_problem_with_a_small_hole_is_solved():
     """The hole is 1e-4 of the surface, and its data have an effect."""
     domain = Box([-1] * 4, [1] * 4) - Box([-0.05] * 4, [0.05] * 4, name="hole")
-    _, hole, outer = solved(domain, InBox([-0.2] * 4, [0.2] * 4))
+    few = SMALL.changed({"points.n_boundary": 40})
+    _, hole, outer = solved(domain, InBox([-0.2] * 4, [0.2] * 4), few)
     assert hole > 0.5 > outer
 
 
@@ -249,14 +245,21 @@ def test_a_problem_with_a_small_hole_is_solved():
 @pytest.mark.parametrize(
     ("domain", "measure"),
     [
-        (IN_BOX, InBox([-0.1] * DIM, [0.1] * DIM)),
-        (Ball([0] * 30, 1.0) - Ball([0] * 30, 0.1, name="hole"), Radial([0] * 30, 0.15)),
+        (IN_BOX, InBox([-0.07] * DIM, [0.07] * DIM)),
+        (Ball([0] * 30, 1.0) - Ball([0] * 30, 0.1, name="hole"), Radial([0] * 30, 0.12)),
     ],
     ids=["box-10d", "ball-30d"],
 )
 def test_holes_in_many_dimensions_are_solved(domain, measure, tmp_path):
-    """All stages run, certificate included."""
-    found, hole, outer = solved(domain, measure, certify=True, out=tmp_path / "run")
+    """All stages run, certificate included, and the hole's data have an effect."""
+    few = settings_for("quick", Problem(domain)).changed(
+        {
+            "network.widths": (16, 16), "points.n_collocation": 300, "points.n_test": 200,
+            "labels.n_paths": 16, "certificate.seconds": 5.0, "certificate.rounds": 0,
+            "network.hard": False,
+        }
+    )  # fmt: skip
+    found, hole, outer = solved(domain, measure, few, certify=True, out=tmp_path / "run")
     assert (tmp_path / "run" / "result.json").exists()
     assert found.certificate is not None, found.stopped
-    assert hole > 0.5 > outer
+    assert hole > outer + 0.1
