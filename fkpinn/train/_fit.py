@@ -334,6 +334,7 @@ def _compiled(leaves: tuple, whole: Any, others: tuple, tree: Any, unravel: Call
         weights = [next(given) if other is None else other for other in others]
         return network, jax.tree.unflatten(tree, weights)
 
+    @eqx.filter_jit
     def block(numbers: tuple, state: State, count: Int[Array, ""]) -> tuple[State, Report]:
         static = told(numbers)
 
@@ -371,10 +372,7 @@ def _compiled(leaves: tuple, whole: Any, others: tuple, tree: Any, unravel: Call
         objective = Objective(state.loss, state.step, told(numbers), unravel)
         return state.loss.redrawn(objective.network(state.parameters), key)
 
-    # to try many ways of a product of large matrices takes longer than training
-    quickly = None if current().on_cpu else {"xla_gpu_autotune_level": 0}
-    jit: Callable[..., Any] = eqx.filter_jit
-    return jit(block, compiler_options=quickly), redraw
+    return block, redraw
 
 
 def precision(network: Any) -> str:
