@@ -42,6 +42,10 @@ def test_lanes_fit_the_device():
     gpu = Compute("gpu", 8, row_chunk=None, jacobian_entries=1 << 28)
     assert gpu.lanes_for(1 << 20, 2).kernel == "triton" and gpu.lanes_for(1 << 10, 2).kernel == ""
     assert gpu.jacobian_rows(1 << 20) == 256 and gpu.first_precision == "float64"
+    # in some dimensions a kernel always, in many none, and no more coordinates than there is room
+    some, many = gpu.lanes_for(1 << 10, 10), gpu.lanes_for(1 << 20, 1000)
+    assert some.kernel == "triton" and some.widths == (1 << 16, 1 << 12) and some.apart >= 10
+    assert many.kernel == "" and many.widths[0] * 1000 <= 1 << 24 and many.apart < 1000
 
 
 def kept(monkeypatch, tmp_path, told: str | None = None) -> Path | None:

@@ -23,6 +23,7 @@ from fkpinn._solve import (
     Job,
     Rounds,
     Settings,
+    _train,
     certify_run,
     improve,
     load,
@@ -38,6 +39,7 @@ from fkpinn._solve._settings import read_config, write_config
 from fkpinn._streams import Stream
 from fkpinn.cli import main
 from fkpinn.nn import MLP
+from fkpinn.train import Fit
 
 # one worker makes what these tests share
 pytestmark = pytest.mark.xdist_group("solve")
@@ -345,8 +347,39 @@ def test_presets_look_at_the_dimension():
     assert not settings_for("quick", fk.catalogue("laplace-10d").problem).network.hard
     walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
     assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
+    assert many.n_labels == 8 * many.n_labels_at_once == 3200 and many.n_interior == 1600
+    accelerator = Compute("gpu", 1, None, 1 << 20)
+    with using(accelerator):  # more points than parameters, as far as there is room
+        problems = [fk.catalogue(name).problem for name in ("ou-exit-10d", "two-body-100d")]
+        sizes = [settings_for("best", problem) for problem in problems]
+    assert sizes[0].network.widths == (64, 64, 64) and sizes[0].points.n_collocation == 14_542
+    assert sizes[1].network.widths[0] == 128  # as many as dimensions, at least
+    assert sizes[1].points.n_collocation == 32_000
     paper = settings_for("paper", fk.catalogue("ou-exit-10d").problem)
     assert paper == PRESETS["paper"]
+
+
+def test_labels_that_are_held_out_tell_when_training_leads_away(monkeypatch):
+    """Ten labels in a hundred are kept back; what comes to miss them is taken back."""
+    points = np.asarray(fk.sobol_interior(EXIT, 100))
+    labels = fk.Labels.from_data(points, np.full(100, 2.0), 0.01)
+    seen = []
+
+    def steps(job, network, given, *, size, name, stream, folder):
+        seen.append(given)
+        return Fit([2.5, 2.1, 2.3, 2.0][len(seen) - 1], None, [{"step": 20}], [], 0.0)
+
+    monkeypatch.setattr(_train, "polish", steps)
+    monkeypatch.setattr(_train, "_misses", lambda value, held: (value - held.value) ** 2)
+    likely = {"labels.likely": True, "labels.held_out": 0.1, "training.steps": 80}
+    found = _train.train(Job.of(EXIT, small.changed(likely), "fk-pinn"), labels)
+    assert found.network == 2.1 and len(seen) == 3  # 2.0 was never tried
+    assert "steps after 40 led away" in found.stopped[-1]
+    assert all(len(given.value) == 90 for given in seen)
+    whole = small.changed(likely | {"labels.held_out": 0.0})
+    seen.clear()
+    found = _train.train(Job.of(EXIT, whole, "fk-pinn"), labels)
+    assert found.network == 2.0 and len(seen) == 4 and len(seen[0].value) == 100
 
 
 @pytest.mark.slow

@@ -104,6 +104,15 @@ def test_finite_elements_give_labels():
     assert labels.provenance["scheme"] == "finite elements, h=0.05"
 
 
+def test_some_of_the_labels():
+    labels = Labels.from_data([[0.0], [1.0], [2.0]], [3.0, 4.0, 5.0], [0.1, 0.2, 0.3])
+    some = labels.rows(np.array([2, 0]))
+    np.testing.assert_array_equal(some.points[:, 0], [2.0, 0.0])
+    np.testing.assert_array_equal(some.value, [5.0, 3.0])
+    np.testing.assert_allclose(some.stderr, [0.3, 0.1])
+    assert some.n_paths == labels.n_paths and len(some.bias) == len(some.unfinished) == 2
+
+
 def test_error_is_the_root_of_the_sum_of_squares():
     zero = jnp.zeros((3, 1))
     labels = fk.Labels.from_data(zero, [0.0] * 3, [3.0, 3.0, 2.0])
