@@ -370,7 +370,8 @@ def test_labels_that_are_held_out_tell_when_training_leads_away(monkeypatch):
         return Fit([2.5, 2.1, 2.3, 2.0][len(seen) - 1], None, [{"step": 20}], [], 0.0)
 
     monkeypatch.setattr(_train, "polish", steps)
-    monkeypatch.setattr(_train, "_misses", lambda value, held: (value - held.value) ** 2)
+    misses = lambda value, held: (value - np.asarray(held.value)) ** 2
+    monkeypatch.setattr(_train, "_misses", misses)
     likely = {"labels.likely": True, "labels.held_out": 0.1, "training.steps": 80}
     found = _train.train(Job.of(EXIT, small.changed(likely), "fk-pinn"), labels)
     assert found.network == 2.1 and len(seen) == 3  # 2.0 was never tried
