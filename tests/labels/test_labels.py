@@ -105,7 +105,7 @@ def test_finite_elements_give_labels():
 
 
 def test_some_of_the_labels():
-    labels = Labels.from_data([[0.0], [1.0], [2.0]], [3.0, 4.0, 5.0], [0.1, 0.2, 0.3])
+    labels = fk.Labels.from_data([[0.0], [1.0], [2.0]], [3.0, 4.0, 5.0], [0.1, 0.2, 0.3])
     some = labels.rows(np.array([2, 0]))
     np.testing.assert_array_equal(some.points[:, 0], [2.0, 0.0])
     np.testing.assert_array_equal(some.value, [5.0, 3.0])
