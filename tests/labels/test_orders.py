@@ -55,7 +55,7 @@ def halved(first: float, count: int = 4) -> list[float]:
     return [first / 2**k for k in range(count)]
 
 
-interval = fk.Problem(fk.Interval(-1.0, 1.0), source=1.0)
+interval = fk.Problem(fk.Interval(-1.0, 1.0), source=1.0, check=False)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_plain_exit_has_order_one_half(steps, n_paths, record_property):
     assert np.all(np.abs(order.errors - expected) <= 4 * order.noise)
 
 
-disk = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=1.0)
+disk = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=1.0, check=False)
 
 
 def disk_exact(x):
@@ -117,7 +117,7 @@ def ou_exact(t, x):
 far = fk.Interval(-30.0, 30.0)
 ou = fk.Problem(
     far, drift=lambda t, x: -x, diffusion=0.8, boundary=ou_exact, horizon=1.0,
-    terminal=lambda x: ou_exact(1.0, x),
+    terminal=lambda x: ou_exact(1.0, x), check=False,
 )  # fmt: skip
 
 
@@ -135,7 +135,9 @@ bent = fk.manufactured(
 @pytest.mark.parametrize(
     ("problem", "exact", "first", "n_paths"),
     [
-        pytest.param(ou, ou_exact, 0.5, 400_000, id="ornstein-uhlenbeck"),
+        pytest.param(
+            ou, ou_exact, 0.5, 400_000, id="ornstein-uhlenbeck", marks=pytest.mark.slow
+        ),
         pytest.param(
             bent, bent_exact, 0.25, 200_000, id="drift-reaction-source", marks=pytest.mark.slow
         ),
