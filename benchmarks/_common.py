@@ -42,14 +42,13 @@ def met_points(n: int) -> np.ndarray:
 
 def met_labels(points: np.ndarray, *, n_paths: int, dt: float, scheme: str, seed: int) -> Labels:
     """Labels of the `met` problem through fkpinn's public function, ready when this returns."""
-    labels = estimate_labels(
-        met(),
-        jnp.asarray(points),
-        n_paths=n_paths,
-        dt=dt,
-        scheme=scheme,
-        seed=seed,
-    )
+    how = {"n_paths": n_paths, "dt": dt, "scheme": scheme, "seed": seed}
+    return ready_labels(met(), points, **how)
+
+
+def ready_labels(problem: Problem, points: np.ndarray, **how: Any) -> Labels:
+    """Labels of a problem through fkpinn's public function, ready when this returns."""
+    labels = estimate_labels(problem, jnp.asarray(points), **how)
     jax.block_until_ready(labels.value)
     return labels
 

@@ -112,6 +112,10 @@ def test_labels_record(capsys):
     record = json.loads(capsys.readouterr().out)
     assert (record["n_points"], record["n_paths"], record["scheme"]) == (4, 4, "euler")
     assert [size["paths"] for size in record["sweep"]] == [10_000]
+    assert [entry["dim"] for entry in record["dimensions"]] == [2, 10, 20, 50, 100]
+    for entry in record["dimensions"]:
+        ratio = entry["coordinate_steps_per_s"] / entry["path_steps_per_s"]
+        assert ratio == pytest.approx(entry["dim"]) and entry["first_call"] > 0
     for entry in (record, *record["sweep"]):
         assert entry["path_steps"] > 0 and entry["path_steps_per_s"] > 0
         assert entry["seconds"]["compile"] >= 0 and entry["seconds"]["run"] > 0
