@@ -347,7 +347,7 @@ def test_presets_look_at_the_dimension():
     assert not settings_for("quick", fk.catalogue("laplace-10d").problem).network.hard
     walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
     assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
-    assert many.n_labels == 8 * many.n_labels_at_once == 3200 and many.n_interior == 1600
+    assert many.n_labels == 4 * many.n_labels_at_once == 1600 and many.n_interior == 1600
     accelerator = Compute("gpu", 1, None, 1 << 20)
     with using(accelerator):  # more points than parameters, as far as there is room
         problems = [fk.catalogue(name).problem for name in ("ou-exit-10d", "two-body-100d")]

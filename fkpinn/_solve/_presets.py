@@ -81,6 +81,7 @@ _HIGH = {
     "best": {"network.widths": (64, 64, 64), "certificate.rounds": 3},
 }
 _HIGH_ON_CPU = {
+    "quick": {"labels.times": 4, "labels.n_paths": 8},
     "best": {
         "network.widths": (32, 32, 32),
         "points.n_collocation": 2000,
