@@ -11,19 +11,21 @@ from fkpinn.diagnostics import Curvature
 from fkpinn.loss import make_loss
 from fkpinn.nn import MLP
 
-PROBLEM = fk.catalogue("schrodinger").problem
+
+def problem():
+    return fk.catalogue("schrodinger").problem
 
 
 @pytest.fixture(scope="module")
 def labels():
-    points = fk.sample_interior(PROBLEM, 9, key=jr.key(5))
+    points = fk.sample_interior(problem(), 9, key=jr.key(5))
     return fk.Labels.from_data(points, jnp.linspace(-1.0, 1.0, 9), 0.1)
 
 
 @pytest.fixture(scope="module")
 def curvature(labels):
-    network = MLP(*PROBLEM.bounds(), (20,), key=jr.key(0))
-    loss = make_loss(PROBLEM, 30, 12, labels, dtype=jnp.float64, key=jr.key(1))
+    network = MLP(*problem().bounds(), (20,), key=jr.key(0))
+    loss = make_loss(problem(), 30, 12, labels, dtype=jnp.float64, key=jr.key(1))
     return Curvature(network, loss, {"labels": 3.0, "boundary": 0.5})
 
 
@@ -109,9 +111,9 @@ def test_the_value_is_half_the_sum_of_squares(curvature):
 
 
 def test_single_precision_networks_are_looked_at_in_double(labels):
-    network = MLP(*PROBLEM.bounds(), (5,), dtype=jnp.float32, key=jr.key(0))
+    network = MLP(*problem().bounds(), (5,), dtype=jnp.float32, key=jr.key(0))
     curvature = Curvature(
-        network, make_loss(PROBLEM, 4, 3, labels, dtype=jnp.float64, key=jr.key(1))
+        network, make_loss(problem(), 4, 3, labels, dtype=jnp.float64, key=jr.key(1))
     )
     assert curvature.parameters.dtype == jnp.float64
     assert curvature.jacobian().dtype == jnp.float64
@@ -119,6 +121,8 @@ def test_single_precision_networks_are_looked_at_in_double(labels):
 
 def test_errors_name_what_is_wrong(curvature):
     with pytest.raises(ValueError, match=r"`weights` name terms that the loss does not have"):
-        Curvature(MLP(*PROBLEM.bounds(), (3,), key=jr.key(0)), curvature.objective.loss, {"x": 1.0})
+        Curvature(
+            MLP(*problem().bounds(), (3,), key=jr.key(0)), curvature.objective.loss, {"x": 1.0}
+        )
     with pytest.raises(ValueError, match=r"`names` must be some of"):
         curvature.jacobian(["flux"])

@@ -15,13 +15,15 @@ from fkpinn.diagnostics import (
 from fkpinn.loss import make_loss
 from fkpinn.nn import MLP
 
-PROBLEM = fk.catalogue("poisson").problem
+
+def problem():
+    return fk.catalogue("poisson").problem
 
 
 @pytest.fixture(scope="module")
 def curvature():
-    network = MLP(*PROBLEM.bounds(), (12,), key=jr.key(0))
-    return Curvature(network, make_loss(PROBLEM, 20, 8, None, dtype=jnp.float64, key=jr.key(1)))
+    network = MLP(*problem().bounds(), (12,), key=jr.key(0))
+    return Curvature(network, make_loss(problem(), 20, 8, None, dtype=jnp.float64, key=jr.key(1)))
 
 
 def test_nodes_are_where_they_say(curvature):

@@ -20,7 +20,9 @@ from fkpinn.diagnostics._spectrum import by_polar_factor
 from fkpinn.loss import make_loss
 from fkpinn.nn import MLP
 
-PROBLEM = fk.catalogue("poisson").problem
+
+def problem():
+    return fk.catalogue("poisson").problem
 
 
 def symmetric(values, key):
@@ -41,8 +43,8 @@ def test_lanczos_with_all_steps_finds_all_eigenvalues():
 
 
 def curvature_of(widths, n):
-    network = MLP(*PROBLEM.bounds(), widths, key=jr.key(0))
-    return Curvature(network, make_loss(PROBLEM, n, 20, None, dtype=jnp.float64, key=jr.key(1)))
+    network = MLP(*problem().bounds(), widths, key=jr.key(0))
+    return Curvature(network, make_loss(problem(), n, 20, None, dtype=jnp.float64, key=jr.key(1)))
 
 
 @pytest.mark.parametrize(

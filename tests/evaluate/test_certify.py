@@ -17,7 +17,10 @@ from fkpinn.evaluate import DefectPaths, certify, value_with_interval
 from fkpinn.evaluate._certify import _assess, _Pair
 
 BALL, EXACT = fk.catalogue("exit-ball-3d")
-OU, OU_EXACT = fk.catalogue("ornstein-uhlenbeck")
+
+
+def ou():
+    return fk.catalogue("ornstein-uhlenbeck")
 
 
 class Off(eqx.Module):
@@ -52,13 +55,11 @@ def wall_exact(x):
     return 1.5 - x[0] ** 2 + 0.5 * x[0]
 
 
-# reflected at 0 with a flux, absorbed at 1, and discounted: paths are short
-WALL = fk.manufactured(
-    fk.Interval(0.0, 1.0, name=("wall", "end")),
-    wall_exact,
-    reaction=8.0,
-    boundary={"wall": fk.Neumann},
-)
+def wall():
+    """Reflected at 0 with a flux, absorbed at 1, and discounted: paths are short."""
+    line = fk.Interval(0.0, 1.0, name=("wall", "end"))
+    problem = fk.manufactured(line, wall_exact, reaction=8.0, boundary={"wall": fk.Neumann})
+    return problem, wall_exact
 
 
 def test_the_number_that_must_hold_tells_88_percent_from_95():
@@ -67,19 +68,20 @@ def test_the_number_that_must_hold_tells_88_percent_from_95():
 
 
 @pytest.mark.parametrize(
-    ("problem", "exact", "dt"),
+    ("case", "dt"),
     [
-        pytest.param(BALL, EXACT, None, marks=pytest.mark.slow),
-        (WALL, wall_exact, 5e-3),
-        pytest.param(OU, OU_EXACT, 0.02, marks=pytest.mark.slow),
+        pytest.param(lambda: (BALL, EXACT), None, marks=pytest.mark.slow),
+        (wall, 5e-3),
+        pytest.param(ou, 0.02, marks=pytest.mark.slow),
     ],
     ids=["exit-ball-3d", "reflecting", "ornstein-uhlenbeck"],
 )
-def test_limits_hold_as_often_as_they_say(problem, exact, dt):
+def test_limits_hold_as_often_as_they_say(case, dt):
     """Certificates of 64 points and 8 paths each, all points and paths independent of the others.
 
     What `certify` does with given `n_paths`, for all of them in one run of paths.
     """
+    problem, exact = case()
     candidate = off_by(exact, 0.1)
     truth = true_error(problem, exact, candidate)
     points = np.asarray(fk.sample_interior(problem, GROUPS * 64, key=jr.key(3)))
@@ -155,9 +157,10 @@ def test_nothing_is_called_wrong_and_the_solution_right():
 @pytest.mark.slow
 def test_the_time_step_is_part_of_the_limits():
     """A coarse step moves the estimate; the limits know by how much."""
-    candidate = off_by(OU_EXACT, 0.1)
-    truth = true_error(OU, OU_EXACT, candidate)
-    coarse = certify(OU, candidate, dt=0.25, n_points=128, n_paths=400, seed=2)
+    problem, exact = ou()
+    candidate = off_by(exact, 0.1)
+    truth = true_error(problem, exact, candidate)
+    coarse = certify(problem, candidate, dt=0.25, n_points=128, n_paths=400, seed=2)
     assert coarse.step_effect > 0
     assert coarse.ci_low <= truth <= coarse.ci_high
 

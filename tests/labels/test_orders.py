@@ -4,6 +4,7 @@ The step sizes are where the error is far above the noise; where it pays, the ex
 control takes most of the noise away and none of the bias.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import helpers
@@ -126,17 +127,19 @@ def bent_exact(t, x):
     return jnp.sin(x[0] + t) + 0.5 * jnp.cos(2.0 * x[0])
 
 
-bent = fk.manufactured(
-    far, bent_exact, drift=lambda t, x: -2.0 * jnp.sin(x) * (1.0 + t), diffusion=0.7,
-    reaction=lambda t, x: 1.0 + 0.5 * jnp.cos(x[0]), horizon=1.0,
-)  # fmt: skip
+@functools.cache
+def bent():
+    return fk.manufactured(
+        far, bent_exact, drift=lambda t, x: -2.0 * jnp.sin(x) * (1.0 + t), diffusion=0.7,
+        reaction=lambda t, x: 1.0 + 0.5 * jnp.cos(x[0]), horizon=1.0,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("problem", "exact", "first", "n_paths"),
     [
         pytest.param(
-            ou, ou_exact, 0.5, 400_000, id="ornstein-uhlenbeck", marks=pytest.mark.slow
+            lambda: ou, ou_exact, 0.5, 400_000, id="ornstein-uhlenbeck", marks=pytest.mark.slow
         ),
         pytest.param(
             bent, bent_exact, 0.25, 200_000, id="drift-reaction-source", marks=pytest.mark.slow
@@ -149,7 +152,7 @@ bent = fk.manufactured(
 )  # fmt: skip
 def test_heun_has_order_two_in_the_interior(problem, exact, first, n_paths, record_property):
     u = lambda z: exact(z[0], z[1:])
-    order = fitted_order(problem, u, [0.0, 0.3], "heun", halved(first), n_paths, control=u)
+    order = fitted_order(problem(), u, [0.0, 0.3], "heun", halved(first), n_paths, control=u)
     record_property("order", order[:2])
     assert order.value >= 1.8
     assert order.stderr <= 0.1
@@ -160,10 +163,12 @@ def wall_exact(x):
     return jnp.cos(2.0 * x[0]) * jnp.exp(0.5 * x[1]) + x[0]
 
 
-wall = fk.manufactured(
-    fk.Ball([0.0, 0.0], 1.0), wall_exact, drift=lambda x: jnp.stack([-2.0 * x[1], 2.0 * x[0]]),
-    reaction=lambda x: 1.0 + x[0] ** 2, boundary={"outer": (fk.Robin, 1.0)},
-)  # fmt: skip
+@functools.cache
+def wall():
+    return fk.manufactured(
+        fk.Ball([0.0, 0.0], 1.0), wall_exact, drift=lambda x: jnp.stack([-2.0 * x[1], 2.0 * x[0]]),
+        reaction=lambda x: 1.0 + x[0] ** 2, boundary={"outer": (fk.Robin, 1.0)},
+    )  # fmt: skip
 
 
 def slab_exact(x):
@@ -171,10 +176,12 @@ def slab_exact(x):
     return jnp.cos(x[0]) + x[0] ** 2
 
 
-slab = fk.manufactured(
-    fk.Interval(0.0, 1.0), slab_exact, drift=lambda x: -2.0 * x, reaction=1.0,
-    boundary={"outer": fk.Neumann},
-)  # fmt: skip
+@functools.cache
+def slab():
+    return fk.manufactured(
+        fk.Interval(0.0, 1.0), slab_exact, drift=lambda x: -2.0 * x, reaction=1.0,
+        boundary={"outer": fk.Neumann},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -194,7 +201,7 @@ slab = fk.manufactured(
 )  # fmt: skip
 def test_reflection_has_order_one(problem, exact, point, first, n_paths, record_property):
     order = fitted_order(
-        problem, exact, point, "euler-shifted", halved(first), n_paths, control=exact
+        problem(), exact, point, "euler-shifted", halved(first), n_paths, control=exact
     )
     record_property("order", order[:2])
     assert order.value >= 0.9
