@@ -365,7 +365,7 @@ def test_labels_that_are_held_out_tell_when_training_leads_away(monkeypatch):
     labels = fk.Labels.from_data(points, np.full(100, 2.0), 0.01)
     seen = []
 
-    def steps(job, network, given, *, size, name, stream, folder):
+    def steps(job, network, given, *, size, name, stream, whole, folder):
         seen.append(given)
         return Fit([2.5, 2.1, 2.3, 2.0][len(seen) - 1], None, [{"step": 20}], [], 0.0)
 

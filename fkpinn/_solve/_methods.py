@@ -145,12 +145,13 @@ def for_method(settings: Settings, method: str) -> Settings:
     return settings if find_method(method).labelled else settings.changed({"labels.p_data": 0.0})
 
 
-def polisher(settings: Settings, steps: int) -> NaturalGradient:
-    """The optimizer of the last steps."""
+def polisher(settings: Settings, steps: int, whole: float = 0.6) -> NaturalGradient:
+    """The optimizer of the last steps, of which that share are whole ones."""
     # With fresh points in every step and less damping, directions that these points hardly
     # determine would be moved by chance; towards the end that chance is averaged out.
     momentum = settings.training.momentum
-    return NaturalGradient(damping=_POLISH, least=_POLISH, momentum=momentum, settle=3 * steps // 5)
+    settle = int(whole * steps)
+    return NaturalGradient(damping=_POLISH, least=_POLISH, momentum=momentum, settle=settle)
 
 
 def polish_weights(problem: Problem, settings: Settings) -> dict[str, Any]:

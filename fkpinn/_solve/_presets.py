@@ -87,7 +87,7 @@ _HIGH_ON_CPU = {
         "points.n_collocation": 2000,
         "certificate.rounds": 3,
         "certificate.seconds": 30.0,
-    }
+    },
 }
 _LOW = 3  # dimensions up to which points of all the domain are as good
 _POINTS_A_PARAMETER = 1.6  # fewer can be pleased without a word about what lies between them

@@ -26,6 +26,7 @@ from ._settings import Settings
 
 _ROUND_STEPS = 40  # of a round, where the settings name none
 _LIKELY_STEPS = 20  # between two looks at the residual that is left
+_WHOLE = 0.8  # share of these steps that is not cut
 _SURE = 3.0  # standard errors
 _OWN_STEPS = 500  # of an optimizer of the user's, where the settings name none
 
@@ -64,7 +65,8 @@ def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
         folder = None if job.folder is None else job.folder / f"likely-{part}"
         more = polish(
             few_job, network if found is None else found.network, kept,
-            size=size, name="likelihood", stream=job.stream / "likely" / part, folder=folder,
+            size=size, name="likelihood", stream=job.stream / "likely" / part, whole=_WHOLE,
+            folder=folder,
         )  # fmt: skip
         now = None if held is None else _misses(more.network, held)
         if found is not None and now is not None and _rose(missed, now):
@@ -191,6 +193,7 @@ def polish(
     size: float,
     name: str,
     stream: Stream,
+    whole: float = 0.6,
     folder: Path | None = None,
 ) -> Fit:
     """Train a good network on, with many points; labels weigh what their noise allows.
@@ -205,6 +208,7 @@ def polish(
         size: typical size of the solution.
         name: of the phase.
         stream: of the points.
+        whole: share of the steps that are whole ones; later ones are cut, to average over points.
         folder: for checkpoints.
     """
     settings = job.settings
@@ -225,7 +229,7 @@ def polish(
             given["labels"] = left / relative**2 * len(labels.value) / n_interior
         steps = settings.training.polish_steps or _ROUND_STEPS
         redraw = settings.points.redraw
-        phase = Phase(name, polisher(settings, steps), steps, Fixed(given), redraw)
+        phase = Phase(name, polisher(settings, steps, whole), steps, Fixed(given), redraw)
         return fit(
             network, loss, [phase],
             progress=job.progress, watch=job.watch, folder=folder,
