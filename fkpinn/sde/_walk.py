@@ -314,7 +314,11 @@ def _shared(how: _How) -> "tuple[Any, _Loop]":
     """The numbers of a loop, and what is compiled of it for all such numbers."""
     arrays, rest = eqx.partition(how, eqx.is_array)
     leaves, tree = jax.tree.flatten(rest)
-    return arrays, _loop(tuple(leaves), tree)
+    with _one_at_a_time:  # two threads would make a loop each, and compile it twice
+        return arrays, _loop(tuple(leaves), tree)
+
+
+_one_at_a_time = threading.Lock()
 
 
 @functools.lru_cache(maxsize=64)  # with the functions of their problems, which it keeps alive
