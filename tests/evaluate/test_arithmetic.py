@@ -1,6 +1,7 @@
 """Certificates and corrected values from given corrections, against the formulas written out."""
 
 import math
+import types
 from statistics import NormalDist
 
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._compute import Compute, Lanes, using
 from fkpinn._interval import skewed_limits
 from fkpinn._streams import Stream
 from fkpinn.evaluate import Certificate, DefectPaths, certify, value_with_interval
@@ -38,12 +40,25 @@ class Paths(DefectPaths):
         self.points, self.value = jnp.zeros((n, 2)), size + 0.1 * np.sin(np.arange(n))
         self.dt, self.stepped = 0.1, stepped
 
+    def lanes(self):
+        return Lanes((8,), 64, 1)
+
     def run(self, n_paths, *, coarse=False, bias=False, stream="0", pilot=False):
         self.asked.append((n_paths, coarse, stream))
         value, stderr = self.outcome(n_paths, coarse)
         seconds = self.seconds(n_paths) if callable(self.seconds) else self.seconds
         found = labels(value, stderr, n_paths, seconds)
         return found._replace(bias=jnp.full(len(value), 0.03)) if bias else found
+
+
+@pytest.mark.parametrize(
+    ("dim", "widths"), [(10, (1 << 16, 1 << 12)), (100, (1 << 13, 1 << 12)), (1000, (1 << 10,))]
+)
+def test_derivatives_of_all_paths_have_room(dim, widths):
+    paths = object.__new__(DefectPaths)
+    paths.problem = types.SimpleNamespace(dim=dim)
+    with using(Compute("gpu", 8, row_chunk=None, jacobian_entries=1 << 28)):
+        assert paths.lanes().widths == widths
 
 
 def fine_or_coarse(n_paths, coarse):
