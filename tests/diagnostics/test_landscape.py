@@ -26,6 +26,7 @@ def curvature():
     return Curvature(network, make_loss(problem(), 20, 8, None, dtype=jnp.float64, key=jr.key(1)))
 
 
+@pytest.mark.slow
 def test_nodes_are_where_they_say(curvature):
     network = curvature.objective.network(curvature.parameters)
     plane = random_directions(network, key=jr.key(2))

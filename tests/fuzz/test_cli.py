@@ -91,7 +91,7 @@ quiet = settings(
 )  # fmt: skip
 
 
-@settings(quiet, max_examples=50)
+@settings(quiet, max_examples=25)
 @given(argv=arguments())
 def test_any_arguments(place, argv):
     call(argv)

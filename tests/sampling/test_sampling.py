@@ -233,6 +233,7 @@ def solved(domain, measure, few=SMALL, **how):
     return found, mean("hole"), mean("outer")
 
 
+@pytest.mark.slow
 def test_a_problem_with_a_small_hole_is_solved():
     """The hole is 1e-4 of the surface, and its data have an effect."""
     domain = Box([-1] * 4, [1] * 4) - Box([-0.05] * 4, [0.05] * 4, name="hole")
