@@ -22,6 +22,7 @@ _SWITCH = "FKPINN_CACHE"
 _OFF = ("0", "off", "no", "false", "none")
 _MOST_BYTES = 2 << 30  # of compiled code on disk; the longest unused goes first
 _WORTH_KEEPING = 0.05  # seconds of compilation
+_FEW_DIMENSIONS = 3
 _KERNEL_DIMENSIONS = 32  # up to which a kernel keeps a path in registers
 _COORDINATES = 1 << 24  # of all paths that an accelerator moves at a time
 
@@ -99,16 +100,18 @@ class Compute:
             return Lanes(widths, 1 << 16, self.threads)
         room = 1 << 23  # for every batch: an accelerator compiles much longer than it runs
         most, kernel = paths > 1 << 18, "triton" if self.backend == "gpu" else ""
+        wide = 1 << (18 if most else 16)
         if dim > _KERNEL_DIMENSIONS:
-            widest = min(1 << (18 if most else 16), _COORDINATES // dim)
-            widths = (1 << (widest.bit_length() - 1), 1 << 12)
+            widest = min(wide, 1 << (max(_COORDINATES // dim, 1).bit_length() - 1))
+            widths = (widest, 1 << 12) if widest > 1 << 12 else (widest,)
             return Lanes(widths, 1 << 22, 1, room=room, refills=2, apart=_KERNEL_DIMENSIONS)
         # where few paths are much longer than others, they go on in few lanes
-        widths = (1 << (18 if most else 16), 1 << (14 if most else 12))
-        if dim <= 3 and not most:  # a kernel compiles longer than such a run takes
-            return Lanes(widths, 1 << 22, 1, room=room)
-        unroll = max(1, 8 // dim)
-        return Lanes(widths, 1 << 22, 1, unroll, kernel, room=room, apart=_KERNEL_DIMENSIONS)
+        if dim > _FEW_DIMENSIONS:
+            widths, unroll = (wide, 1 << (14 if most else 12)), 1  # more take long to compile
+            return Lanes(widths, 1 << 22, 1, unroll, kernel, room=room, apart=_KERNEL_DIMENSIONS)
+        if not most:  # a kernel compiles longer than such a run takes
+            return Lanes((wide, 1 << 12), 1 << 22, 1, room=room)
+        return Lanes((wide, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, room=room)
 
 
 @functools.cache

@@ -46,6 +46,7 @@ def test_lanes_fit_the_device():
     some, many = gpu.lanes_for(1 << 10, 10), gpu.lanes_for(1 << 20, 1000)
     assert some.kernel == "triton" and some.widths == (1 << 16, 1 << 12) and some.apart >= 10
     assert many.kernel == "" and many.widths[0] * 1000 <= 1 << 24 and many.apart < 1000
+    assert gpu.lanes_for(1 << 20, 10**4).widths == (1 << 10,)
 
 
 def kept(monkeypatch, tmp_path, told: str | None = None) -> Path | None:
