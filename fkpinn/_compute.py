@@ -22,7 +22,7 @@ _SWITCH = "FKPINN_CACHE"
 _OFF = ("0", "off", "no", "false", "none")
 _MOST_BYTES = 2 << 30  # of compiled code on disk; the longest unused goes first
 _WORTH_KEEPING = 0.05  # seconds of compilation
-_FEW_DIMENSIONS = 3
+FEW_DIMENSIONS = 3  # where all points of a domain can be seen, and paths are cheap
 _KERNEL_DIMENSIONS = 32  # up to which a kernel keeps a path in registers
 _COORDINATES = 1 << 24  # of all paths that an accelerator moves at a time
 
@@ -106,7 +106,7 @@ class Compute:
             widths = (widest, 1 << 12) if widest > 1 << 12 else (widest,)
             return Lanes(widths, 1 << 22, 1, room=room, refills=2, apart=_KERNEL_DIMENSIONS)
         # where few paths are much longer than others, they go on in few lanes
-        if dim > _FEW_DIMENSIONS:
+        if dim > FEW_DIMENSIONS:
             widths, unroll = (wide, 1 << (14 if most else 12)), 1  # more take long to compile
             return Lanes(widths, 1 << 22, 1, unroll, kernel, room=room, apart=_KERNEL_DIMENSIONS)
         if not most:  # a kernel compiles longer than such a run takes

@@ -2,7 +2,7 @@
 
 import itertools
 
-from .._compute import current
+from .._compute import FEW_DIMENSIONS, current
 from ..domain import Ball, Box
 from ..problem import Coefficient, Problem
 from ._settings import Settings, close_matches
@@ -89,7 +89,6 @@ _HIGH_ON_CPU = {
         "certificate.seconds": 30.0,
     },
 }
-_LOW = 3  # dimensions up to which points of all the domain are as good
 _POINTS_A_PARAMETER = 1.6  # fewer can be pleased without a word about what lies between them
 _MOST_POINTS = 32_000
 _MOST_DERIVATIVES = 1 << 31  # of all points by all parameters: 16 GiB
@@ -100,7 +99,7 @@ _DIRECTIONS = 128
 def settings_for(preset: str, problem: Problem) -> Settings:
     """The settings of a preset for a problem on this machine, or an error."""
     found = check_preset(preset)
-    if problem.dim <= _LOW or preset not in _HIGH:
+    if problem.dim <= FEW_DIMENSIONS or preset not in _HIGH:
         return found
     found = found.changed(_MANY_DIMENSIONS | _HIGH[preset])
     if current().on_cpu:

@@ -58,21 +58,22 @@ def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
     """
     settings, size = job.settings, solution_size(labels)
     kept, held = _held_out(labels, settings.labels.held_out, job.stream / "held out")
-    few = settings.changed({"training.polish_steps": _LIKELY_STEPS})
-    few_job = dataclasses.replace(job, settings=few)
     found, missed = None, None
-    for part in range(max(1, round(settings.training.steps / _LIKELY_STEPS))):
+    for part, taken in enumerate(range(0, settings.training.steps, _LIKELY_STEPS)):
+        left = settings.training.steps - taken
+        few = settings.changed({"training.polish_steps": min(left, _LIKELY_STEPS)})
         folder = None if job.folder is None else job.folder / f"likely-{part}"
         more = polish(
-            few_job, network if found is None else found.network, kept,
+            dataclasses.replace(job, settings=few),
+            network if found is None else found.network, kept,
             size=size, name="likelihood", stream=job.stream / "likely" / part, whole=_WHOLE,
             folder=folder,
         )  # fmt: skip
         now = None if held is None else _misses(more.network, held)
         if found is not None and now is not None and _rose(missed, now):
             note = (
-                f"likelihood: labels that were kept back say that steps after "
-                f"{part * _LIKELY_STEPS} led away; they were taken back"
+                f"likelihood: labels that were kept back say that steps after {taken} led away; "
+                f"they were taken back"
             )
             return joined(found, more)._replace(
                 network=found.network, stopped=[*found.stopped, *more.stopped, note]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import Lanes, current, precision
+from .._compute import FEW_DIMENSIONS, Lanes, current, precision
 from .._progress import AbstractProgress, Renamed, SilentProgress
 from .._streams import Stream
 from ..labels import (
@@ -28,7 +28,6 @@ from ..sde import AbstractWalk, Spheres
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _READ_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
 _READ_MANY = 32  # the same in many dimensions, where they cost much more
-_FEW_DIMENSIONS = 3
 _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
 _DERIVATIVES = 1 << 20  # of a layer's unit, along the coordinates of all paths, at a time
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
@@ -119,7 +118,7 @@ class DefectPaths:
     def _read_every(self) -> int:
         if not self.stepped:
             return 1
-        return _READ_EVERY if self.problem.dim <= _FEW_DIMENSIONS else _READ_MANY
+        return _READ_EVERY if self.problem.dim <= FEW_DIMENSIONS else _READ_MANY
 
     def _how(self) -> dict[str, Any]:
         compute = dataclasses.replace(current(), lanes=self.lanes())

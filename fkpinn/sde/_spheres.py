@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compute import FEW_DIMENSIONS
 from .._types import Scalar, Vector
 from ..problem import Problem
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
@@ -88,7 +89,7 @@ class Spheres(AbstractWalk):
 
     def fits_kernel(self, problem: Problem) -> bool:
         """In few dimensions; in more it compiles for minutes, and walks take few steps."""
-        return problem.dim <= 3
+        return problem.dim <= FEW_DIMENSIONS
 
     def begin(self, problem: Problem, lane: Lane) -> Lane:
         """Nothing to prepare."""

@@ -134,8 +134,13 @@ def _widths(lanes: Lanes, count: int) -> list[int]:
 
 def _block(plan: "Plan | _How") -> int:
     """Steps, at least, that take whole blocks of random numbers and one look at the source."""
+    return max(_unit(plan), _together(plan))
+
+
+def _unit(plan: "Plan | _How") -> int:
+    """Steps that take whole blocks of random numbers."""
     need = plan.walk.need(plan.problem)
-    return max(whole_blocks(need.normals), whole_blocks(need.uniforms), _together(plan))
+    return max(whole_blocks(need.normals), whole_blocks(need.uniforms))
 
 
 def _are_apart(plan: Plan, lanes: Lanes) -> bool:
@@ -478,7 +483,7 @@ def _steps_in_rows(how: _How, seed: tuple, lanes: Lane) -> Lane:
 def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Steps with an array for each coordinate: arithmetic alone, which moves no memory."""
     need, together, single = how.walk.need(how.problem), _together(how), _example(lanes)
-    if how.kernel and together > 1:
+    if how.kernel and together > 1 and together % _unit(how) == 0:
         return _steps_between_readings(how, seed, lanes)
     draw_normals, draw_uniforms = _draws(how, seed, lanes)
     if not how.unroll:
@@ -506,8 +511,7 @@ def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
 def _steps_between_readings(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Free steps in a kernel; what is read after some of them, a network say, outside."""
     need, together, parts = how.walk.need(how.problem), _together(how), _parts(how, _example(lanes))
-    piece = max(whole_blocks(need.normals), whole_blocks(need.uniforms))
-    m, w = need.normals, need.uniforms
+    piece, m, w = _unit(how), need.normals, need.uniforms
 
     def free(words: list, lanes: Lane) -> Any:
         draw_normals, draw_uniforms = _draws(how, (words[0], words[1]), lanes)

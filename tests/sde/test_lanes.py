@@ -154,13 +154,14 @@ def test_numbers_in_rows_are_those_that_are_apart(each):
         assert rows(in_rows, step, 0, 4, jnp.float64).shape == (2, 4, 0)
 
 
-def test_loops_kernels_and_rows_take_the_same_steps():
-    """With a discount, bridges, pairs, and one step read in four."""
+@pytest.mark.parametrize("every", [4, pytest.param(2, marks=pytest.mark.slow)])
+def test_loops_kernels_and_rows_take_the_same_steps(every):
+    """With a discount, bridges, pairs, and one step read in some."""
     problem = fk.Problem(
         fk.Interval(0.0, 1.0), drift=[0.5], source=lambda x: x[0], reaction=0.5, boundary=1.0,
         check=False,
     )  # fmt: skip
-    walk = Scheme(EulerMaruyama(), BridgeExit(), read_every=4)
+    walk = Scheme(EulerMaruyama(), BridgeExit(), read_every=every)
     how = Plan(problem, walk, POINTS, 4, 0.02, 500, SEED, True)
     one = Lanes((8,), 64, 1)
     kinds = [one, one._replace(apart=0), one._replace(unroll=1, kernel="interpret")]
