@@ -36,6 +36,7 @@ from fkpinn._solve import (
 from fkpinn._solve._certify import compile_ahead
 from fkpinn._solve._improve import corrected
 from fkpinn._solve._job import Parts
+from fkpinn._solve._presets import peclet_number
 from fkpinn._solve._settings import read_config, write_config
 from fkpinn._streams import Stream
 from fkpinn.cli import main
@@ -344,20 +345,41 @@ def test_presets_look_at_the_dimension():
     plane, many = (settings_for("quick", fk.catalogue(n).problem) for n in ("met", "ou-exit-10d"))
     assert plane == fk.Settings()
     assert many.points.visited == 0.5 and many.labels.likely and many.network.hard
-    # data that are functions are known on the boundary only
-    assert not settings_for("quick", fk.catalogue("laplace-10d").problem).network.hard
     walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
     assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
     assert many.n_labels == 4 * many.n_labels_at_once == 1600 and many.n_interior == 1600
     accelerator = Compute("gpu", 1, None, 1 << 20)
     with using(accelerator):  # more points than parameters, as far as there is room
-        problems = [fk.catalogue(name).problem for name in ("ou-exit-10d", "two-body-100d")]
-        sizes = [settings_for("best", problem) for problem in problems]
-    assert sizes[0].network.widths == (64, 64, 64) and sizes[0].points.n_collocation == 14_542
-    assert sizes[1].network.widths[0] == 128  # as many as dimensions, at least
-    assert sizes[1].points.n_collocation == 32_000
+        best = settings_for("best", fk.catalogue("ou-exit-10d").problem)
+    assert best.network.widths == (64, 64, 64) and best.points.n_collocation == 14_542
     paper = settings_for("paper", fk.catalogue("ou-exit-10d").problem)
     assert paper == PRESETS["paper"]
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0, 3.0])
+def test_peclet_number_is_that_of_the_equation(strength):
+    """Drift `strength` along one axis, reach 2, variance 2 on each of four axes."""
+    problem = fk.Problem(
+        fk.Box([-2.0] * 4, [2.0] * 4),
+        drift=lambda x: strength * jnp.eye(4, dtype=x.dtype)[0],
+        diffusion=2.0**0.5,
+        source=1.0,
+        boundary=fk.Dirichlet(0.0),
+    )
+    assert peclet_number(problem) == pytest.approx(2 * strength)
+
+
+def test_presets_look_at_what_moves_paths():
+    """Without drift: few points a step, and a boundary that tells all products apart."""
+    laplace = settings_for("quick", fk.catalogue("laplace-10d").problem)
+    # data that are functions are known on the boundary only
+    assert not laplace.network.hard and laplace.training.momentum > 0
+    assert laplace.points.visited == 0 and not laplace.labels.likely
+    with using(Compute("gpu", 1, None, 1 << 20)):
+        names = "poisson-100d", "two-body-100d"
+        soft, hard = (settings_for("best", fk.catalogue(name).problem) for name in names)
+    assert (soft.points.n_collocation, soft.points.n_boundary) == (2250, 10_000)
+    assert hard.network.hard and hard.points.n_collocation == 4500
 
 
 def test_labels_that_are_held_out_tell_when_training_leads_away(monkeypatch):

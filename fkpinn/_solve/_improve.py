@@ -73,6 +73,8 @@ class Rounds:
         # in many dimensions steps without labels may lead away, so they come second
         self.first = "polish" if job.settings.points.visited == 0 else "correct"
         self.parts = None if self.first == "polish" else _PARTS
+        # where momentum has not made a mean of many draws of points
+        self.doubled = self.first == "polish" and job.settings.training.momentum == 0
         self.seconds: dict[str, float] = {}
         self.measured_in = 0.0  # seconds of the last certificate
         self.allowed = max(trained_in, 10.0)
@@ -224,7 +226,7 @@ class Rounds:
     ) -> Any:
         """The network after some steps on points of their own."""
         folder = None if self.job.folder is None else self.job.folder / f"round-{name}"
-        job = with_doubled_points(self.job) if self.first == "polish" else self.job
+        job = with_doubled_points(self.job) if self.doubled else self.job
         trained = polish(
             job, network, labels,
             size=self.size, name=kind, stream=stream, folder=folder,

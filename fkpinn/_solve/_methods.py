@@ -10,7 +10,8 @@ from ..problem import Problem
 from ..train import LBFGS, Adam, NaturalGradient, NystromNewton, Phase
 from ._settings import Settings, close_matches
 
-_POLISH = 1e-6  # damping of the last steps
+_START = 1e-3  # damping of the first step
+_POLISH = 1e-6  # and of the last ones, or more if the settings say so
 _POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
 _NATURAL_STEPS = 500  # where a method needs them and the settings name none
@@ -68,7 +69,9 @@ class Weighted:
 def natural_phases(work: Weighted) -> list[Phase]:
     """Natural gradient with fresh points, and steps with many points at the end."""
     training, redraw = work.settings.training, work.settings.points.redraw
-    optimizer = NaturalGradient(momentum=training.momentum)
+    least = training.damping
+    start = max(least, _START)
+    optimizer = NaturalGradient(damping=start, least=least, momentum=training.momentum)
     steps = training.steps or _NATURAL_STEPS
     phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
     if training.polish_steps:
@@ -150,8 +153,8 @@ def polisher(settings: Settings, steps: int, whole: float = 0.6) -> NaturalGradi
     # With fresh points in every step and less damping, directions that these points hardly
     # determine would be moved by chance; towards the end that chance is averaged out.
     momentum = settings.training.momentum
-    settle = int(whole * steps)
-    return NaturalGradient(damping=_POLISH, least=_POLISH, momentum=momentum, settle=settle)
+    damping, settle = max(_POLISH, settings.training.damping), int(whole * steps)
+    return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=settle)
 
 
 def polish_weights(problem: Problem, settings: Settings) -> dict[str, Any]:

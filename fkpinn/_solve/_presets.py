@@ -2,9 +2,18 @@
 
 import itertools
 
-from .._compute import FEW_DIMENSIONS, current
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._compute import FEW_DIMENSIONS, current, precision
+from .._streams import Stream
+from .._types import Points
 from ..domain import Ball, Box
-from ..problem import Coefficient, Problem
+from ..problem import Coefficient, Problem, Uniform
+from ..sampling import sample_interior
 from ._settings import Settings, close_matches
 
 PRESETS = {
@@ -61,9 +70,9 @@ _ON_CPU = {
 }
 
 
-# in many dimensions labels tell most, and are never left; many with few paths tell more than few
-# with many; the residual counts where paths go
-_MANY_DIMENSIONS = {
+# where drift keeps paths inside for long, labels tell most and are never left; many with few paths
+# tell more than few with many; the residual counts where paths go
+_DRIVEN = {
     "points.visited": 0.5,
     "labels.p_data": 0.2,
     "labels.times": 8,
@@ -76,11 +85,11 @@ _MANY_DIMENSIONS = {
     "training.polish_steps": 0,
     "training.polish_times": 1,
 }
-_HIGH = {
+_DRIVEN_HOW = {
     "quick": {"points.n_collocation": 2000, "certificate.rounds": 2},
     "best": {"network.widths": (64, 64, 64), "certificate.rounds": 3},
 }
-_HIGH_ON_CPU = {
+_DRIVEN_ON_CPU = {
     "quick": {"labels.times": 4, "labels.n_paths": 8},
     "best": {
         "network.widths": (32, 32, 32),
@@ -95,33 +104,103 @@ _MOST_DERIVATIVES = 1 << 31  # of all points by all parameters: 16 GiB
 _NARROW = 64  # a first layer of fewer units than dimensions is blind along some direction
 _DIRECTIONS = 128
 
+# where paths leave by diffusion alone the residual tells most: wide networks, few points a step,
+# many steps, of which momentum makes a mean
+_DIFFUSIVE = {
+    "labels.p_data": 0.1,
+    "labels.n_paths": 64,
+    "labels.bias": False,
+    "training.momentum": 0.9,
+    "training.damping": 1e-6,
+    "training.polish_times": 1,
+}
+_DIFFUSIVE_HOW = {
+    "quick": {"network.widths": (64, 64, 64), "training.steps": 150, "training.polish_steps": 50},
+    "best": {
+        "network.widths": (128, 128, 128),
+        "training.steps": 150,
+        "training.polish_steps": 400,
+        "certificate.rounds": 1,
+    },
+}
+_DIFFUSIVE_ON_CPU = {
+    "quick": {"network.widths": (32, 32, 32), "training.steps": 80, "training.polish_steps": 0},
+    "best": {"network.widths": (64, 64, 64), "training.steps": 80, "training.polish_steps": 60},
+}
+_PECLET = 8.0  # above which drift counts
+# points of a step, of which half are on the boundary unless data are built in, and the most there
+_ROWS = {"quick": (3000, 6000), "best": (4500, 10_000)}
+_ROWS_ON_CPU = {"quick": (1200, 1200), "best": (1500, 2500)}
+
 
 def settings_for(preset: str, problem: Problem) -> Settings:
     """The settings of a preset for a problem on this machine, or an error."""
     found = check_preset(preset)
-    if problem.dim <= FEW_DIMENSIONS or preset not in _HIGH:
+    if problem.dim <= FEW_DIMENSIONS or preset not in _DRIVEN_HOW:
         return found
-    found = found.changed(_MANY_DIMENSIONS | _HIGH[preset])
-    if current().on_cpu:
-        found = found.changed(_HIGH_ON_CPU.get(preset, {}))
-    else:
-        first = _DIRECTIONS if problem.dim > _NARROW else found.network.widths[0]
-        found = found.changed({"network.widths": (first, *found.network.widths[1:])})
-        n = _enough_points(found, problem)
-        found = found.changed({"points.n_collocation": n, "points.n_boundary": n // 8})
-    if not _fits_hard(problem):
+    hard = _fits_hard(problem)
+    driven = peclet_number(problem) > _PECLET
+    found = (_driven if driven else _diffusive)(preset, found, problem, hard)
+    if not hard:
         return found
     found = found.changed({"network.hard": True})
     # with all data built in there is nothing left to ask on the boundary
     return found.changed({"points.n_boundary": 8}) if all(problem.absorbing()) else found
 
 
-def _enough_points(settings: Settings, problem: Problem) -> int:
-    """Points that outnumber the parameters of the network, if memory allows."""
+def _driven(preset: str, found: Settings, problem: Problem, hard: bool) -> Settings:
+    """Where drift counts: labels at their likelihood, and more points than parameters."""
+    del hard
+    found = found.changed(_DRIVEN | _DRIVEN_HOW[preset])
+    if current().on_cpu:
+        return found.changed(_DRIVEN_ON_CPU.get(preset, {}))
+    first = _DIRECTIONS if problem.dim > _NARROW else found.network.widths[0]
+    found = found.changed({"network.widths": (first, *found.network.widths[1:])})
+    most = min(_MOST_POINTS, _MOST_DERIVATIVES // _parameters(found, problem))
+    n = min(max(6000, round(_POINTS_A_PARAMETER * _parameters(found, problem))), most)
+    return found.changed({"points.n_collocation": n, "points.n_boundary": n // 8})
+
+
+def _diffusive(preset: str, found: Settings, problem: Problem, hard: bool) -> Settings:
+    """Where it does not: the residual, with fewer points a step than parameters."""
+    found = found.changed(_DIFFUSIVE | _DIFFUSIVE_HOW[preset])
+    rows, most = _ROWS[preset]
+    if current().on_cpu:
+        found = found.changed(_DIFFUSIVE_ON_CPU[preset])
+        rows, most = _ROWS_ON_CPU[preset]
+    if hard and all(problem.absorbing()):
+        return found.changed({"points.n_collocation": rows})
+    # values on the boundary must tell the products of all pairs of coordinates apart
+    on = max(rows // 2, min(problem.dim**2, most))
+    return found.changed({"points.n_collocation": rows // 2, "points.n_boundary": on})
+
+
+def peclet_number(problem: Problem) -> float:
+    """Drift over diffusion, for a way from the middle to the wall: means over the domain.
+
+    Below a few, paths leave as those of a pure diffusion do; far above, drift holds them back, or
+    drives them.
+    """
+    with precision("float64"):
+        points = sample_interior(problem, 256, measure=Uniform(), key=(Stream(0) / "peclet").key)
+        drift, spread = (np.asarray(a) for a in _strengths(problem, points))
+    lower, upper = problem.domain.bounding_box()
+    reach = 0.5 * float(np.min(np.asarray(upper) - np.asarray(lower)))
+    return float(np.mean(drift) * reach / max(np.mean(spread), 1e-300))
+
+
+@eqx.filter_jit
+def _strengths(problem: Problem, points: Points) -> tuple[Array, Array]:
+    """Sizes of the drift, and half the mean variances of an axis."""
+    drift = jax.vmap(lambda z: jnp.sqrt(jnp.sum(problem.drift(z) ** 2)))(points)
+    spread = jax.vmap(lambda z: 0.5 * jnp.sum(problem.sigma(z) ** 2) / problem.dim)(points)
+    return drift, spread
+
+
+def _parameters(settings: Settings, problem: Problem) -> int:
+    """Of the network."""
     sizes = (problem.n_coords, *settings.network.widths, 1)
-    parameters = sum((a + 1) * b for a, b in itertools.pairwise(sizes))
-    most = min(_MOST_POINTS, _MOST_DERIVATIVES // parameters)
-    return min(max(6000, round(_POINTS_A_PARAMETER * parameters)), most)
+    return sum((a + 1) * b for a, b in itertools.pairwise(sizes))
 
 
 def _fits_hard(problem: Problem) -> bool:

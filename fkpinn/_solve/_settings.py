@@ -97,6 +97,8 @@ class TrainingSettings:
         polish_steps: of the natural gradient at the end, with more points.
         polish_times: how many times as many points, so that chance in their choice no longer shows.
         momentum: of the natural gradient.
+        damping: least damping of the natural gradient, in units of its mean curvature; with fewer
+            points a step than parameters a small one pleases these points alone.
         adam_steps: of Adam.
         learning_rate: of Adam, at the start.
         lbfgs_steps: of L-BFGS, after Adam.
@@ -111,6 +113,7 @@ class TrainingSettings:
     polish_steps: int = 0
     polish_times: int = 4
     momentum: float = 0.0
+    damping: float = 1e-13
     adam_steps: int = 4000
     learning_rate: float = 1e-3
     lbfgs_steps: int = 1000
@@ -263,7 +266,7 @@ _RANGES = {
 }  # fmt: skip
 _POSITIVE = (
     "network.frequencies", "labels.dt", "labels.weight", "labels.rate",
-    "training.learning_rate", "training.boundary_weight", "certificate.target",
+    "training.learning_rate", "training.damping", "training.boundary_weight", "certificate.target",
 )  # fmt: skip
 # names of before settings were grouped, for whoever knew them
 _MOVED = {name.partition(".")[2]: name for name in _FIELDS} | {

@@ -66,10 +66,10 @@ class Uniform(AbstractMeasure):
         return region.domain.n_interior_coords + region.layout.timed
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
-        """The map of the domain."""
+        """The map of the domain, without points that rounding puts on its boundary."""
         time, rest = region.layout.from_cube(u)
         x, keep = region.domain.interior_map(rest)
-        return Draw(region.layout.point(time, x), keep)
+        return Draw(region.layout.point(time, x), keep & (region.domain.level(x) < 0))
 
 
 class Normal(AbstractMeasure):

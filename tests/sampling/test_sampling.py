@@ -204,6 +204,13 @@ def test_parabolic_points_have_time_first():
     assert sobol_boundary(problem, 16).points.shape == (16, 3)
 
 
+@pytest.mark.parametrize("shape", [Box([0.0] * 100, [1.0] * 100), Ball([0.0] * 100, 1.0)])
+def test_no_point_lies_on_the_boundary(shape):
+    """In single precision one number in 2^23 is zero, and radii next to one are rounded to it."""
+    points = sample_interior(shape, 1 << 17, dtype=jnp.float32, key=jr.key(0))
+    assert jnp.all(jax.vmap(shape.contains)(points))
+
+
 def test_refusals():
     disk = Ball([0.0, 0.0], 1.0)
     with pytest.raises(ValueError, match="`n` must be at least 1; got 0"):
