@@ -71,14 +71,18 @@ def _worst(problem: str, preset: str, device: str, rows: list[dict[str, Any]]) -
         "bar": None,
         "met": None,
     }
-    bars = next((own for word, own in BARS.items() if word in device), {})
-    if bar := bars.get(problem):
+    if bar := bar_of(problem, device):
         kept = [
             _number(r, "errors", "l2_rel") <= bar.l2_rel and r["seconds"]["total"] <= bar.seconds
             for r in ended
         ]
         found |= {"bar": bar._asdict(), "met": bool(kept) and all(kept) and len(kept) == len(rows)}
     return found
+
+
+def bar_of(problem: str, device: str) -> Bar | None:
+    """The bar of a problem on a device, if it has one."""
+    return next((own for word, own in BARS.items() if word in device), {}).get(problem)
 
 
 def _number(row: dict[str, Any], *keys: str) -> float:

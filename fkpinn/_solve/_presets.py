@@ -120,12 +120,12 @@ _DIFFUSIVE_HOW = {
         "network.widths": (128, 128, 128),
         "training.steps": 150,
         "training.polish_steps": 400,
-        "certificate.rounds": 1,
+        "certificate.rounds": 2,
     },
 }
 _DIFFUSIVE_ON_CPU = {
-    "quick": {"network.widths": (32, 32, 32), "training.steps": 80, "training.polish_steps": 0},
-    "best": {"network.widths": (64, 64, 64), "training.steps": 80, "training.polish_steps": 60},
+    "quick": {"network.widths": (32, 32, 32), "training.steps": 120, "training.polish_steps": 40},
+    "best": {"network.widths": (48, 48, 48), "training.steps": 150, "training.polish_steps": 100},
 }
 _PECLET = 8.0  # above which drift counts
 # points of a step, of which half are on the boundary unless data are built in, and the most there

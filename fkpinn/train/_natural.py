@@ -11,6 +11,8 @@ from jaxtyping import Array, Float
 from .._types import Scalar
 from ._objective import AbstractOptimizer, Objective, Parameters, Report
 
+_WORTH_HALVING = 512  # rows; fewer are multiplied as fast as they are copied
+
 
 class State(NamedTuple):
     """Damping relative to the mean curvature, the last step, and how far it went."""
@@ -112,8 +114,19 @@ class NaturalGradient(AbstractOptimizer):
 def _solve(jacobian: Float[Array, "n p"], r: Float[Array, " n"], mu: Scalar) -> Array:
     """The least squares step, damped, through the smaller of the two matrices."""
     n, p = jacobian.shape
-    small = jacobian @ jacobian.T if n < p else jacobian.T @ jacobian
+    small = gram(jacobian if n < p else jacobian.T)
     factor = jsl.cho_factor(small + mu * jnp.eye(len(small), dtype=small.dtype), lower=True)
     if n < p:
         return jacobian.T @ jsl.cho_solve(factor, r)
     return jsl.cho_solve(factor, jacobian.T @ r)
+
+
+def gram(rows: Float[Array, "n p"], halvings: int = 2) -> Float[Array, "n n"]:
+    """Products of all pairs of rows; those of the upper right are copied from the lower left."""
+    n = len(rows)
+    if halvings == 0 or n < _WORTH_HALVING:
+        return rows @ rows.T
+    first, second = rows[: n // 2], rows[n // 2 :]
+    across = second @ first.T
+    upper, lower = gram(first, halvings - 1), gram(second, halvings - 1)
+    return jnp.block([[upper, across.T], [across, lower]])

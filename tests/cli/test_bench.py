@@ -395,7 +395,7 @@ def test_dimensions_refuse(made_up, tmp_path):
     (tmp_path / "a.json").write_text("{}")
     with pytest.raises(ValueError, match="is no record of this benchmark"):
         dimensions.run(seeds=1, out=tmp_path / "a.json")
-    assert dimensions._run._names(None) == list(dimensions._table.BARS["cpu"])
+    assert dimensions._run._names(None, "cpu: cpu") == list(dimensions._table.BARS["cpu"])
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def disk_exact(x):
 @pytest.mark.parametrize(
     ("first", "n_paths"),
     [
-        pytest.param(0.08, 300_000, id="quick"),
+        pytest.param(0.12, 100_000, id="quick"),
         pytest.param(0.02, 2_000_000, id="fine", marks=pytest.mark.slow),
     ],
 )

@@ -174,6 +174,17 @@ def test_adam_falls_as_the_paper_says():
         np.testing.assert_allclose(-update[0], optax_rate(step) * first, rtol=1e-5)
 
 
+@pytest.mark.parametrize("n", [7, 1301])
+def test_products_of_rows_are_those_of_all_pairs(n):
+    """In blocks of uneven size too, and symmetric to the bit."""
+    from fkpinn.train._natural import gram
+
+    rows = jr.normal(jr.key(0), (n, 3), jnp.float64)
+    found = np.asarray(gram(rows))
+    np.testing.assert_allclose(found, np.asarray(rows) @ np.asarray(rows).T, atol=1e-13)
+    np.testing.assert_array_equal(found, found.T)
+
+
 @pytest.mark.parametrize("n", [2, 3, 20])
 def test_both_forms_of_the_natural_step_solve_the_damped_problem(n):
     """Fewer rows than parameters, as many, and more: the same formula from the normal equations."""
