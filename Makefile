@@ -39,7 +39,11 @@ lint: install  ## Style, format and types
 	    echo "pyright cannot start here (it needs Node and, once, the network): types not checked"; \
 	fi
 
-test: lint  ## Lint, then the fast test suite
+test: install  ## Lint and the fast test suite, side by side
+	@$(MAKE) --no-print-directory -j 2 lint fast
+
+.PHONY: fast
+fast: install
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
 
 test-slow: install  ## The slow tests only

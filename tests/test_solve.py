@@ -38,6 +38,7 @@ from fkpinn._solve._improve import corrected
 from fkpinn._solve._job import Parts
 from fkpinn._solve._presets import peclet_number
 from fkpinn._solve._settings import read_config, write_config
+from fkpinn._solve._visit import visit
 from fkpinn._streams import Stream
 from fkpinn.cli import main
 from fkpinn.loss import Fixed
@@ -354,6 +355,22 @@ def test_presets_look_at_the_dimension():
     assert best.network.widths == (64, 64, 64) and best.points.n_collocation == 14_542
     paper = settings_for("paper", fk.catalogue("ou-exit-10d").problem)
     assert paper == PRESETS["paper"]
+
+
+def test_boundary_points_come_from_where_paths_leave():
+    """A drift of 2 to the right from (0, 1): a share of exits on the right that has a formula."""
+    line = fk.Problem(fk.Interval(0.0, 1.0), drift=2.0, diffusion=1.0, source=1.0, check=False)
+    job = Job.of(line, small.changed({"points.visited": 0.5}), "fk-pinn")
+    assert visit(Job.of(line, small, "fk-pinn")).visited is None  # not asked for
+    found = visit(job).visited
+    exits = found.exits
+    right = np.asarray(exits.points)[:, 0] == 1.0
+    np.testing.assert_array_equal(np.asarray(exits.points)[~right], 0.0)
+    np.testing.assert_array_equal(np.asarray(exits.normals)[:, 0], np.where(right, 1.0, -1.0))
+    # mean over x of (1 - exp(-4 x)) / (1 - exp(-4)), the chance to leave on the right from x
+    chance = (1 - (1 - np.exp(-4.0)) / 4) / (1 - np.exp(-4.0))
+    assert abs(np.mean(right) - chance) < 0.02  # a thousand starts of 16 paths: 5 standard errors
+    assert np.all((np.asarray(found.pool) > 0) & (np.asarray(found.pool) < 1))
 
 
 @pytest.mark.parametrize("strength", [0.0, 1.0, 3.0])

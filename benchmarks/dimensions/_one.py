@@ -11,8 +11,8 @@ import numpy as np
 
 from fkpinn import Solution, load
 from fkpinn._compute import precision
-from fkpinn._solve import center, settings_for
 from fkpinn._solve import run as solve_run
+from fkpinn._solve import settings_for
 from fkpinn._streams import Stream
 from fkpinn.problem import catalogue
 from fkpinn.reference import catalogue_reference
@@ -21,7 +21,6 @@ from fkpinn.sampling import sample_interior
 from .._common import surroundings
 
 _MANY, _CHUNK = 1 << 15, 1 << 12  # points that tell the error better than those of the run
-_PATHS = 1024  # that correct the value at the center
 
 
 def measure(
@@ -41,7 +40,7 @@ def measure(
     began = time.perf_counter()
     solution = load(Path(folder) / "solution.fkpinn")
     true = _true_error(problem, solution)
-    value = None if result["certificate"] is None else _central_value(problem, solution)
+    value = result["value"] and _beside_truth(problem, solution, result["value"])
     checked = time.perf_counter() - began
     certificate = result["certificate"]
     if certificate is not None:
@@ -60,18 +59,12 @@ def measure(
     }
 
 
-def _central_value(name: str, solution: Solution) -> dict[str, float]:
-    """The value at the center of the measure, corrected by paths, beside the true one."""
-    point = center(catalogue(name).problem)[None]
-    found = solution.value_with_interval(point, n_paths=_PATHS, seed=1)
+def _beside_truth(name: str, solution: Solution, value: dict[str, Any]) -> dict[str, Any]:
+    """The value at the center of the measure, beside the network's own and the true one."""
+    point = np.asarray([value["point"]])
     with precision("float64"):
         true = catalogue_reference(name).values(jnp.asarray(point))
-        network = solution(point)
-    numbers = {
-        "network": network, "value": found.value, "ci_low": found.low, "ci_high": found.high,
-        "true": true,
-    }  # fmt: skip
-    return {key: float(number[0]) for key, number in numbers.items()}
+        return value | {"network": float(solution(point)[0]), "true": float(true[0])}
 
 
 def _true_error(name: str, solution: Solution) -> float:

@@ -1,7 +1,6 @@
 """From a problem to a solution: settings, stages, run folders."""
 
 from ._certify import measure as measure
-from ._cuts import center as center
 from ._cuts import slice_through as slice_through
 from ._folder import compare_runs as compare_runs
 from ._folder import list_runs as list_runs

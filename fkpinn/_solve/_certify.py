@@ -19,16 +19,19 @@ from ..evaluate import (
     occupation_bound,
     rehearse,
     rehearse_bound,
+    value_with_interval,
     why_no_bound,
 )
 from ..labels import Labels
 from ..problem import Problem
+from ._cuts import center
 from ._job import Job
 from ._train import make_network, output_size
 
 _PATHS = 16  # of the second bound, from each of its points
 _SHARE = 0.05  # of the time of a certificate's paths that those of the second bound may take
-_FEWEST, _MOST = 64, 1024  # its points, in whole chunks of places
+_FEWEST, _MOST = 64, 1024  # its points, in whole chunks of places; paths of the central value
+_LEVEL = 0.95  # of confidence
 
 
 def measure(job: Job, network: Any, stream: Stream | None = None) -> Certificate:
@@ -68,9 +71,8 @@ def second_bound(
     """
     if why := why_no_bound(problem):
         return {"why": why}
-    began, spent = time.perf_counter(), certificate.corrections
-    path = spent.provenance["seconds"]["run"] / (len(spent.points) * spent.n_paths)
-    affordable = min(_SHARE * certificate.seconds / max(path * _PATHS, 1e-9), _MOST)
+    began = time.perf_counter()
+    affordable = min(_affordable(certificate) / _PATHS, _MOST)
     found = occupation_bound(
         problem, network, n_points=max(1, int(affordable / _FEWEST)) * _FEWEST, n_paths=_PATHS,
         seed=seed, progress=progress,
@@ -78,6 +80,41 @@ def second_bound(
     if not math.isfinite(found.l2_abs):
         return {"why": "the residual is not finite at all places that paths visit"}
     return plain(found._asdict()) | {"seconds": time.perf_counter() - began}
+
+
+def central_value(
+    problem: Problem,
+    network: Any,
+    certificate: Certificate,
+    *,
+    seed: int,
+    progress: AbstractProgress | None = None,
+) -> dict[str, Any]:
+    """The solution at the center of the measure, with confidence limits, as a record.
+
+    Args:
+        problem: the boundary value problem.
+        network: a function of one point.
+        certificate: of that network; it tells what a path costs.
+        seed: fixes everything random.
+        progress: told how many paths have ended.
+    """
+    point = problem.layout.points(problem.layout.start, center(problem))
+    n_paths = int(min(max(_affordable(certificate), _FEWEST), _MOST))
+    found = value_with_interval(
+        problem, network, point[None], n_paths=n_paths, level=_LEVEL,
+        dtype=str(certificate.corrections.points.dtype), seed=seed, progress=progress,
+    )  # fmt: skip
+    limits = {"value": found.value, "ci_low": found.low, "ci_high": found.high}
+    numbers = {name: float(number[0]) for name, number in limits.items()}
+    return {"point": point.tolist(), **numbers, "level": _LEVEL, "n_paths": n_paths}
+
+
+def _affordable(certificate: Certificate) -> float:
+    """Paths that take a small share of the time that those of a certificate may."""
+    spent = certificate.corrections
+    path = spent.provenance["seconds"]["run"] / (len(spent.points) * spent.n_paths)
+    return _SHARE * certificate.seconds / max(path, 1e-9)
 
 
 def compile_ahead(job: Job, labels: Labels | None) -> threading.Thread | None:

@@ -113,9 +113,7 @@ def _values(
     with precision(precision_of(network)):
         places = jnp.asarray(space, float)
         inside = np.asarray(_contained(problem.domain, places))
-        # at time zero, or at the horizon if it runs forward
-        start = problem.horizon if problem.layout.forward else 0.0
-        points = problem.layout.point(start, places)[inside]
+        points = problem.layout.point(problem.layout.start, places)[inside]
 
         def spread(found) -> np.ndarray:
             full = np.full(len(space), np.nan)

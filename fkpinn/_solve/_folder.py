@@ -101,6 +101,8 @@ def _check_numbers(result: dict[str, Any]) -> None:
         if result.get(key) is not None:
             for name in names:
                 format(result[key][name], ".2e")
+    for name in ("value", "ci_low", "ci_high") if result.get("value") is not None else ():
+        format(result["value"][name], ".6g")
     if "l2_rel" in (bound := result.get("occupation") or {}):
         for name in ("l2_abs", "boundary"):
             format(bound[name], ".2e")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from .._compute import precision
+from .._compute import current, precision
 from .._progress import AbstractProgress
 from .._streams import Stream
 from ..evaluate import Certificate, DefectPaths
@@ -19,6 +19,7 @@ from ._certify import measure
 from ._job import Job
 from ._solution import batched
 from ._train import polish, with_doubled_points
+from ._visit import visit
 
 KINDS = ("polish", "correct", "refresh")
 _PARTS = 2  # of a round, at most, where a certificate takes much longer than they
@@ -205,6 +206,7 @@ class Rounds:
         """The network after a round of that kind."""
         stream = self.stream / number
         labels, began = None, time.perf_counter()
+        self.look_again(stream / "visits")
         if kind == "correct":
             labels = with_corrections(network, best.corrections)
         if kind == "refresh":
@@ -220,6 +222,11 @@ class Rounds:
             spent = time.perf_counter() - labelled
             if spent >= self.measured_in + (labelled - began) or part + 1 == self.parts:
                 return network
+
+    def look_again(self, stream: Stream) -> None:
+        """Other places where paths go; on processor cores those of before, which cost more."""
+        if self.job.visited is not None and not current().on_cpu:
+            self.job = visit(self.job, stream)
 
     def steps(
         self, kind: str, network: Any, labels: Labels | None, name: str, stream: Stream

@@ -8,7 +8,7 @@ from typing import Any
 from .._field import AbstractField
 from .._progress import AbstractProgress, SilentProgress
 from .._streams import Stream
-from ..loss import AbstractSampler, AbstractWeighting
+from ..loss import AbstractSampler, AbstractWeighting, PathPoints
 from ..problem import Problem
 from ..sde import AbstractWalk
 from ..train import AbstractOptimizer
@@ -65,6 +65,7 @@ class Job:
         folder: where labels, checkpoints and results are kept; None keeps nothing.
         progress: told how far each stage is.
         watch: numbers worth seeing of a network while it is trained, its error say.
+        visited: where paths go, for fresh points, once that is known.
     """
 
     problem: Problem
@@ -75,6 +76,7 @@ class Job:
     folder: Path | None = None
     progress: AbstractProgress = dataclasses.field(default_factory=SilentProgress)
     watch: Callable[[Any], dict[str, float]] | None = None
+    visited: PathPoints | None = None
 
     @classmethod
     def of(cls, problem: Problem, settings: Settings, method: str, **more: Any) -> "Job":

@@ -28,7 +28,7 @@ from ..report import draw_corrections, draw_curves, draw_profile, draw_slice, wr
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
 from ..train import AbstractOptimizer, Fit
-from ._certify import second_bound
+from ._certify import central_value, second_bound
 from ._cuts import batched, profile, slice_through
 from ._folder import about_problem, changed_settings, report_run, save_corrections, save_fields
 from ._job import Job, Parts
@@ -249,12 +249,9 @@ def _written(
             raise
         trained.stopped.append(f"the network is not kept in the folder: {error}")
         solution = _solution(job, name, found)
-    occupation = None
+    beside = {"occupation": None, "value": None}
     if found.certificate is not None:
-        seed = (job.stream / "occupation").seed
-        occupation = second_bound(
-            problem, trained.network, found.certificate, seed=seed, progress=job.progress
-        )
+        beside = _beside(problem, trained.network, found.certificate, job.stream, job.progress)
     axes, values, exact = slice_through(problem, trained.network, truth)
     more = {} if problem.dim <= 2 else profile(problem, trained.network, truth)
     if found.certificate is not None:
@@ -270,7 +267,7 @@ def _written(
         "seed": job.seed,
         "errors": errors.to_dict() if errors else None,
         "certificate": solution.certificate,
-        "occupation": occupation,
+        **beside,
         "rounds": found.rounds,
         "seconds": found.seconds | {"total": time.perf_counter() - began},
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
@@ -291,6 +288,21 @@ def _written(
     return solution, result
 
 
+def _beside(
+    problem: Problem,
+    network: Any,
+    certificate: Certificate,
+    stream: Stream,
+    progress: AbstractProgress | None,
+) -> dict[str, Any]:
+    """What stands beside a certificate: a second bound, and the value at the center."""
+    makers = {"occupation": second_bound, "value": central_value}
+    return {
+        name: make(problem, network, certificate, seed=(stream / name).seed, progress=progress)
+        for name, make in makers.items()
+    }
+
+
 def _solution(job: Job, name: str, found: Outcome) -> Solution:
     about = None if found.certificate is None else found.certificate.to_dict()
     fit = found.trained
@@ -306,7 +318,8 @@ def certify_run(
 ) -> dict[str, Any]:
     """Certify the solution in a run folder; its result, figure and report are renewed.
 
-    The record that comes back has the `certificate` and, beside it, the `occupation` bound.
+    The record that comes back has the `certificate` and, beside it, the `occupation` bound and the
+    `value` at the center of the measure.
 
     Args:
         out: the run folder.
@@ -326,12 +339,10 @@ def certify_run(
         solution = load(path, None if isinstance(problem, str) else problem)
         certificate = solution.certify(progress=progress, **how)
         assert solution.problem is not None
-        seed = (Stream(how.get("seed", 0)) / "occupation").seed
-        bound = second_bound(
-            solution.problem, solution.network, certificate, seed=seed, progress=progress
-        )
+        stream = Stream(how.get("seed", 0))
+        beside = _beside(solution.problem, solution.network, certificate, stream, progress)
         new = corrections(solution.problem, solution.network, certificate)
-        record = {"certificate": certificate.to_dict(), "occupation": bound}
+        record = {"certificate": certificate.to_dict(), **beside}
         stored = out / "result.json"
         if stored.is_file():
             result = read_json(stored)

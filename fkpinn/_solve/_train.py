@@ -183,7 +183,7 @@ def _labels_count(settings: Settings) -> dict[str, Any]:
 def _sampler(job: Job) -> AbstractSampler | None:
     if job.parts.sampler is not None:
         return job.parts.sampler
-    return Adaptive() if job.settings.points.adaptive else None
+    return Adaptive() if job.settings.points.adaptive else job.visited
 
 
 def polish(

@@ -8,7 +8,7 @@ import tyro
 
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
-from fkpinn.cli._result import bound_in_words
+from fkpinn.cli._result import bound_in_words, value_in_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,3 +55,4 @@ class Certify:
                 text = f"{value:.4g}" if isinstance(value, float) else str(value)
                 print(f"{key:>12}  {text}")
             print(f"{'second bound':>12}  {bound_in_words(record['occupation'])}")
+            print(f"{'value':>12}  {value_in_words(record['value'])}, at the center")

@@ -49,6 +49,11 @@ def bound_in_words(record: dict[str, Any]) -> str:
     return f"{size}, by residuals along paths"
 
 
+def value_in_words(record: dict[str, Any]) -> str:
+    """A value with its limits."""
+    return f"{record['value']:.6g}, between {record['ci_low']:.6g} and {record['ci_high']:.6g}"
+
+
 def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     errors = result.get("errors")
     rows = (
@@ -67,6 +72,8 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("certified relative L2", text))
     if result.get("occupation"):
         rows.append(("second, cruder bound", bound_in_words(result["occupation"])))
+    if value := result.get("value"):
+        rows.append(("value at the center", value_in_words(value)))
     seconds = ", ".join(
         f"{phase} {t:.1f}" for phase, t in result["seconds"].items() if t is not None
     )

@@ -37,6 +37,7 @@ def value_with_interval(
     level: float = 0.95,
     dt: float | None = None,
     scheme: str | AbstractWalk = "default",
+    dtype: str | None = None,
     seconds: float = 60.0,
     seed: int = 0,
     progress: AbstractProgress | None = None,
@@ -56,6 +57,7 @@ def value_with_interval(
         level: of confidence.
         dt: time step; by default from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
+        dtype: precision of the paths; by default that in which they compile fastest.
         seconds: most time the paths may take, about, apart from compilation.
         seed: fixes everything random.
         progress: told how many paths have ended.
@@ -70,7 +72,7 @@ def value_with_interval(
     if half_width is not None and n_paths is not None:
         raise ValueError("Give `n_paths` or `half_width`, not both.")
     paths = DefectPaths(
-        problem, candidate, points, dtype=current().first_precision, dt=dt, scheme=scheme,
+        problem, candidate, points, dtype=dtype or current().first_precision, dt=dt, scheme=scheme,
         seed=seed, progress=progress,
     )  # fmt: skip
     if half_width is not None:

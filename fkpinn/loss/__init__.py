@@ -1,6 +1,7 @@
 """Loss terms, how they are weighed, and where their points go."""
 
 from ._build import make_loss as make_loss
+from ._rows import cast as cast
 from ._sampler import AbstractSampler as AbstractSampler
 from ._sampler import Adaptive as Adaptive
 from ._sampler import PathPoints as PathPoints
@@ -11,7 +12,6 @@ from ._terms import LabelTerm as LabelTerm
 from ._terms import Loss as Loss
 from ._terms import ResidualTerm as ResidualTerm
 from ._terms import TerminalTerm as TerminalTerm
-from ._terms import cast as cast
 from ._terms import natural_scale as natural_scale
 from ._weights import AbstractWeighting as AbstractWeighting
 from ._weights import Annealed as Annealed

@@ -7,7 +7,7 @@ from jaxtyping import PRNGKeyArray
 from .._streams import fold
 from ..labels import Labels
 from ..problem import Problem
-from ..sampling import sample_boundary, sample_terminal
+from ..sampling import sample_terminal
 from ._sampler import AbstractSampler, Spread
 from ._terms import AbstractTerm, BoundaryTerm, LabelTerm, Loss, ResidualTerm, TerminalTerm
 
@@ -36,17 +36,16 @@ def make_loss(
             they are, as in the paper.
         by_error: weigh labels by their errors.
         batch: labels that count at a time, if there are more.
-        sampler: where fresh points of the residual go; the first ones are spread evenly.
+        sampler: where fresh points of residual and boundary go; the first ones are spread evenly.
         dtype: precision.
         key: of the points.
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
-    own = fold(key, "boundary")
-    on = sample_boundary(problem, n_boundary, fair=True, dtype=dtype, key=own)
+    on = spread.draw_boundary(problem, n_boundary, dtype, key=fold(key, "boundary"))
     terms: dict[str, AbstractTerm] = {
         "residual": ResidualTerm(problem, inside, size, sampler or spread),
-        "boundary": BoundaryTerm(problem, on, size or 1.0),
+        "boundary": BoundaryTerm(problem, on, size or 1.0, sampler or spread),
     }
     if problem.timed:
         last = sample_terminal(problem, n_boundary, dtype=dtype, key=fold(key, "terminal"))

@@ -54,3 +54,8 @@ def each(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Float[Array, " 
     if chunk is None or n <= 2 * chunk:
         return jax.vmap(lambda row: at(u, row))(rows)
     return jax.lax.map(lambda row: at(u, row), rows, batch_size=chunk)
+
+
+def cast(tree: Any, dtype: Any) -> Any:
+    """The same with every real array in the given precision."""
+    return jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, tree)

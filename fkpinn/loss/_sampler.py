@@ -1,10 +1,11 @@
-"""Where fresh points of the residual go."""
+"""Where fresh points of the residual and of the boundary go."""
 
 import abc
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import PRNGKeyArray
@@ -12,12 +13,12 @@ from jaxtyping import PRNGKeyArray
 from .._streams import fold
 from .._types import Points, Scalar, ScalarField
 from ..problem import Problem, Uniform
-from ..sampling import sample_interior
-from ._rows import each
+from ..sampling import BoundaryPoints, sample_boundary, sample_interior
+from ._rows import cast, each
 
 
 class AbstractSampler(eqx.Module):
-    """Draws points of the residual; under `jit`, as training goes on."""
+    """Draws points of the residual, and of the boundary; under `jit`, as training goes on."""
 
     @abc.abstractmethod
     def draw(
@@ -40,6 +41,22 @@ class AbstractSampler(eqx.Module):
             dtype: precision of the points.
             key: random key.
         """
+
+    def draw_boundary(
+        self, problem: Problem, n: int, dtype: Any, *, key: PRNGKeyArray
+    ) -> BoundaryPoints:
+        """Fresh points on the boundary.
+
+        By default uniform ones, except that surfaces which are small beside the others get enough
+        of them to be seen (`sample_boundary(fair=True)`).
+
+        Args:
+            problem: the boundary value problem.
+            n: how many.
+            dtype: precision of the points.
+            key: random key.
+        """
+        return sample_boundary(problem, n, fair=True, dtype=dtype, key=key)
 
 
 class Spread(AbstractSampler):
@@ -102,10 +119,13 @@ class PathPoints(AbstractSampler):
     Args:
         pool: places, each as likely as the others.
         share: of the points that come from the pool.
+        exits: where paths have left, each as likely as the others; that share of the points on the
+            boundary comes from there.
     """
 
     pool: Points
     share: float = eqx.field(static=True, default=0.5)
+    exits: BoundaryPoints | None = None
 
     def __check_init__(self) -> None:
         if not 0 <= self.share <= 1:
@@ -129,6 +149,21 @@ class PathPoints(AbstractSampler):
             return visited
         rest = Spread().draw(problem, u, at, n - wanted, dtype, key=fold(key, "spread"))
         return jnp.concatenate([visited, rest])
+
+    def draw_boundary(
+        self, problem: Problem, n: int, dtype: Any, *, key: PRNGKeyArray
+    ) -> BoundaryPoints:
+        """Some of the exits, and points of the whole boundary."""
+        wanted = 0 if self.exits is None else round(self.share * n)
+        if self.exits is None or wanted == 0:
+            return super().draw_boundary(problem, n, dtype, key=key)
+        rows = jr.randint(fold(key, "left"), (wanted,), 0, len(self.exits.points))
+        left = jax.tree.map(lambda a: a[rows], cast(self.exits, dtype))
+        if wanted == n:
+            return left
+        rest = super().draw_boundary(problem, n - wanted, dtype, key=fold(key, "spread"))
+        join = lambda some, others: jnp.concatenate([some.astype(others.dtype), others])
+        return jax.tree.map(join, left, rest)
 
 
 class Adaptive(AbstractSampler):

@@ -4,7 +4,6 @@ import abc
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -13,7 +12,7 @@ from .._streams import fold
 from .._types import Points, Scalar, ScalarField, SpaceTimePoint
 from ..labels import Labels
 from ..problem import Problem, boundary_residual, residual
-from ..sampling import BoundaryPoints, sample_boundary, sample_terminal
+from ..sampling import BoundaryPoints, sample_terminal
 from ._rows import each, mean_square
 from ._sampler import AbstractSampler, Spread
 
@@ -89,13 +88,17 @@ def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:
 class BoundaryTerm(AbstractTerm):
     """Violation of the boundary conditions at boundary points.
 
-    Fresh points are uniform, except that surfaces which are small beside the others get enough
-    of them to be seen (`sample_boundary(fair=True)`).
+    Args:
+        problem: the boundary value problem.
+        on: where.
+        size: typical size of the solution.
+        sampler: where fresh points go; all over the boundary if not given.
     """
 
     problem: Problem
     on: BoundaryPoints
     size: float = eqx.field(static=True, default=1.0)
+    sampler: AbstractSampler = Spread()
 
     def rows(self) -> BoundaryPoints:
         """Points, normals, parts."""
@@ -113,7 +116,7 @@ class BoundaryTerm(AbstractTerm):
         """Fresh points on the boundary."""
         del u
         n, dtype = times * len(self.on.points), self.on.points.dtype
-        on = sample_boundary(self.problem, n, fair=True, dtype=dtype, key=key)
+        on = self.sampler.draw_boundary(self.problem, n, dtype, key=key)
         return eqx.tree_at(lambda term: term.on, self, on)
 
 
@@ -226,8 +229,3 @@ class Loss(eqx.Module):
         """The same terms at fresh points, that many times as many."""
         own = lambda name: fold(key, name)
         return Loss({name: term.redrawn(u, own(name), times) for name, term in self.terms.items()})
-
-
-def cast(tree: Any, dtype: Any) -> Any:
-    """The same with every real array in the given precision."""
-    return jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, tree)

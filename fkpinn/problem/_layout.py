@@ -51,6 +51,11 @@ class Layout(eqx.Module):
         assert self.horizon is not None
         return 0.0 if self.forward else self.horizon
 
+    @property
+    def start(self) -> float:
+        """The time that is farthest from that of the data; zero where there is none."""
+        return self.horizon if self.forward and self.horizon is not None else 0.0
+
     def space(self, z: _A) -> _A:
         """The place in space; of gradients, their part in space."""
         return z[..., self.n_coords - self.dim :]

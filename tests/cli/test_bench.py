@@ -122,6 +122,7 @@ def test_labels_record(capsys):
         assert entry["peak_memory_mib"] > 10
 
 
+@pytest.mark.slow
 def test_step_record(monkeypatch):
     monkeypatch.delenv("FKPINN_PEERS", raising=False)
     record = step.run(n_points=600, repeats=2, width=8, depth=2)  # two whole pieces and a rest

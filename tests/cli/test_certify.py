@@ -27,6 +27,9 @@ def test_prints_its_contract_and_renews_the_report(tmp_path, capsys):
     assert 0 <= certificate["ci_low"] <= certificate["l2_rel"] <= certificate["ci_high"]
     after = json.loads((tmp_path / "result.json").read_text())
     assert after["certificate"] == certificate and after["occupation"] == bound
+    value = after["value"]
+    assert value == record["value"] and value["point"] == [0.0, 0.0, 0.0]
+    assert value["ci_low"] < 1 / 6 < value["ci_high"] < value["ci_low"] + 0.1  # (1 - |x|²)/6
     # it is cruder than what it stands beside, and both are about the same network
     assert certificate["ci_low"] < bound["l2_rel"] < 30 * certificate["ci_high"]
     assert len(after["figures"]) == len(before["figures"]) + 1

@@ -61,7 +61,7 @@ INTERVAL = fk.Problem(fk.Interval(-1, 1), diffusion=1.0, source=1.0, check=False
 
 
 def test_payoffs_are_exit_times():
-    sample = payoffs(INTERVAL, [0.0], n_paths=20_000, dt=1e-3, scheme="euler-shifted", seed=1)
+    sample = payoffs(INTERVAL, [0.0], n_paths=20_000, dt=4e-3, scheme="euler-shifted", seed=1)
     stderr = sample.std() / math.sqrt(len(sample))
     # E tau = 1, E tau² = 5/3 for Brownian motion from the middle of (-1, 1)
     assert abs(sample.mean() - 1.0) < 4 * stderr + 2e-3
@@ -80,7 +80,7 @@ def test_bias_of_plain_paths_is_a_root_of_the_step():
     points = np.linspace(-0.6, 0.6, 7)[:, None]
     truth = 1 - points[:, 0] ** 2
     found = step_bias(
-        INTERVAL, points, truth, steps=[0.04, 0.02, 0.01, 0.005], n_paths=20_000, seed=3
+        INTERVAL, points, truth, steps=[0.04, 0.02, 0.01, 0.005], n_paths=6000, seed=3
     )
     assert abs(found["order"] - 0.5) < 0.08
     assert found["c_bias"] == pytest.approx(2 * 0.5826, rel=0.12)

@@ -234,7 +234,8 @@ def test_measured_areas_are_those_of_each_surface():
     assert domain.volume() == pytest.approx(1 - 0.5 * ball_volume(dim, radius), rel=1e-3)
 
 
-@pytest.mark.parametrize("dim", [10, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [10, 50])
 def test_planes_through_balls_and_across_boxes_are_drawn_directly(dim):
     axis = np.eye(dim)[0]
     cap = Ball([0] * dim, 1.0) & HalfSpace(axis, 0.6 * axis, name="cut")

@@ -27,7 +27,7 @@ from fkpinn.loss import (
     natural_scale,
 )
 from fkpinn.loss._rows import each, mean_square
-from fkpinn.sampling import BoundaryPoints
+from fkpinn.sampling import BoundaryPoints, sample_boundary
 
 AT = jnp.asarray([0.5, 1.5])
 
@@ -99,6 +99,26 @@ def test_points_of_paths_come_from_the_pool_in_their_share():
     assert abs(np.count_nonzero(whole == 0.25) - 200) < 4 * math.sqrt(100)
     with pytest.raises(ValueError, match="`share` must lie between 0 and 1"):
         PathPoints(pool, 1.5)
+
+
+def test_exits_are_points_of_the_boundary_in_their_share():
+    square = fk.Problem(fk.Box([0.0, 0.0], [1.0, 1.0]), check=False)
+    exits = BoundaryPoints(
+        jnp.array([[1.0, 0.25]], jnp.float32),
+        jnp.array([[1.0, 0.0]], jnp.float32),
+        jnp.zeros(1, jnp.int32),
+    )
+    pool = jnp.full((2, 2), 0.5)
+    draw = lambda **how: PathPoints(pool, **how).draw_boundary(
+        square, 400, jnp.float64, key=jr.key(2)
+    )
+    mixed, whole, without = draw(exits=exits), draw(exits=exits, share=1.0), draw()
+    left = np.all(np.asarray(mixed.points) == [1.0, 0.25], axis=1)
+    assert np.count_nonzero(left) == 200 and mixed.points.dtype == jnp.float64
+    np.testing.assert_array_equal(np.asarray(mixed.normals)[left], np.tile([1.0, 0.0], (200, 1)))
+    assert np.all(np.asarray(whole.points) == [1.0, 0.25])
+    plain = sample_boundary(square, 400, fair=True, dtype=jnp.float64, key=jr.key(2))
+    np.testing.assert_array_equal(without.points, plain.points)
 
 
 def test_adaptive_draws_have_their_law():

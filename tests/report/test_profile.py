@@ -47,6 +47,7 @@ def test_lines_and_radii_are_those_of_the_reference():
     assert np.isnan(values[0, 0]) and len(axes) == 2
 
 
+@pytest.mark.slow
 def test_a_solution_in_three_dimensions_is_drawn(tmp_path):
     solution = fk.Solution(BALL, NETWORK)
     certificate = solution.certify(n_points=32, n_paths=16, seed=3)

@@ -59,7 +59,7 @@ CATALOGUE = [
     pytest.param("laplace-10d", 10, 300, marks=pytest.mark.slow),
     pytest.param("poisson-50d", 10, 100, marks=pytest.mark.slow),
     ("exit-ball-3d", 10, 2000),
-    ("exit-ball-10d", 10, 300),
+    pytest.param("exit-ball-10d", 10, 300, marks=pytest.mark.slow),
 ]
 
 
