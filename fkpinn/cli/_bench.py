@@ -23,6 +23,7 @@ _OPTIONS = {
     "examples": ("folder",),
     "sizes": ("folder",),
     "dimensions": ("problems", "preset", "seeds"),
+    "intervals": ("problems", "points", "paths"),
 }
 _GROWING = ("dimensions",)  # these add to their record row by row
 
@@ -43,6 +44,7 @@ class Bench:
     `sizes`: time and memory of the largest sizes in the documentation.
     `dimensions`: errors, certificates and time of problems in many dimensions, beside bars; rows
     are added to the record as they end.
+    `intervals`: bias and coverage of labels in many dimensions.
 
     Example: `fkpinn bench paths --json`
     """
@@ -59,14 +61,16 @@ class Bench:
             "examples",
             "sizes",
             "dimensions",
+            "intervals",
         ],
         tyro.conf.Positional,
     ]
     """Which one."""
     points: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step` by default."""
+    """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step`, 1000 for
+    `intervals` by default."""
     paths: Annotated[int | None, tyro.conf.arg(metavar="M")] = None
-    """Paths a point; 1000 for `paths`, 500 for `labels` by default."""
+    """Paths a point; 1000 for `paths`, 500 for `labels`, 256 for `intervals` by default."""
     repeats: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
     """Timings whose median is reported; 5 for `paths`, 9 for `step` by default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
@@ -79,7 +83,7 @@ class Bench:
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Trainings of each kind, with seeds from 0 on; 3 by default, 1 for `refresh`."""
     problems: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="P ...")] = None
-    """Which problems of `dimensions`; by default those that have a bar on this kind of device."""
+    """Which problems; of `dimensions` by default those that have a bar on this kind of device."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the record to this file as well. `dimensions` adds to what is there, in runs if not
     given."""

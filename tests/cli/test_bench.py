@@ -386,6 +386,19 @@ def test_dimensions_say_what_did_not_end(made_up, tmp_path):
     assert dimensions._run._last(tmp_path, 7.0) == {"error": 0.25, "seconds": 7.0}
 
 
+def test_intervals_tell_bias_and_coverage(capsys):
+    """Walks on spheres have next to no bias, and their intervals hold about what they say."""
+    words = ["bench", "intervals", "--problems", "exit-ball-3d", "--points", "200"]
+    assert main([*words, "--paths", "64", "--json"]) == 0
+    (record,) = json.loads(capsys.readouterr().out)["records"]
+    assert (record["problem"], record["n_points"], record["n_paths"]) == ("exit-ball-3d", 200, 64)
+    assert record["scheme"] == "spheres" and 0 < record["standard_error"] < 0.02
+    assert abs(record["relative_bias"]) < 4 * record["standard_error"]
+    assert 0.95 - 4 * (0.05 * 0.95 / 200) ** 0.5 < record["covered"] <= 1
+    assert main([*words[:5], "1"]) == 2
+    assert "`--points` and `--paths` must be at least 2" in capsys.readouterr().err
+
+
 def test_dimensions_refuse(made_up, tmp_path):
     with pytest.raises(ValueError, match=r"`problems` must be names from ou-exit-10d.*got 'met'"):
         dimensions.run(["met"])
