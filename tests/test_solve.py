@@ -386,6 +386,17 @@ def test_peclet_number_is_that_of_the_equation(strength):
     assert peclet_number(problem) == pytest.approx(2 * strength)
 
 
+def test_random_directions_are_for_adam():
+    few = small.changed({"points.directions": 2, "training.lbfgs_steps": 0})
+    found = fk.solve(EXIT, method="pinn", settings=few, seed=1)
+    assert {r["phase"] for r in found.history} == {"Adam"}
+    assert len({r["residual"] for r in found.history}) > 3  # other points at every step
+    with pytest.raises(ValueError, match=r"`points.directions` is for training by Adam.*L-BFGS"):
+        fk.solve(EXIT, method="pinn", settings=few.changed({"training.lbfgs_steps": 3}))
+    with pytest.raises(ValueError, match=r"got 2 and the phases \['natural gradient'\]"):
+        fk.solve(EXIT, method="pinn-engd", settings=few)
+
+
 def test_presets_look_at_what_moves_paths():
     """Without drift: few points a step, and a boundary that tells all products apart."""
     laplace = settings_for("quick", fk.catalogue("laplace-10d").problem)
@@ -399,28 +410,49 @@ def test_presets_look_at_what_moves_paths():
     assert hard.network.hard and hard.points.n_collocation == 4500
 
 
-def test_labels_that_are_held_out_tell_when_training_leads_away(monkeypatch):
-    """Ten labels in a hundred are kept back; what comes to miss them is taken back."""
+@pytest.fixture
+def held_out(monkeypatch):
+    """A training whose networks are numbers, and 100 labels of 2 with an error of 0.01."""
     points = np.asarray(fk.sobol_interior(EXIT, 100))
     labels = fk.Labels.from_data(points, np.full(100, 2.0), 0.01)
-    seen = []
 
-    def steps(job, network, given, *, size, name, stream, whole, folder):
-        seen.append(given)
-        return Fit([2.5, 2.1, 2.3, 2.0][len(seen) - 1], None, [{"step": 20}], [], 0.0)
+    def train(ends, alone=None, share=0.1):
+        seen, left = [], list(ends)
 
-    monkeypatch.setattr(_train, "polish", steps)
-    misses = lambda value, held: (value - np.asarray(held.value)) ** 2
-    monkeypatch.setattr(_train, "_misses", misses)
-    likely = {"labels.likely": True, "labels.held_out": 0.1, "training.steps": 80}
-    found = _train.train(Job.of(EXIT, small.changed(likely), "fk-pinn"), labels)
-    assert found.network == 2.1 and len(seen) == 3  # 2.0 was never tried
+        def steps(job, network, given, *, regress=False, **how):
+            seen.append(given)
+            return Fit(alone if regress else left.pop(0), None, [{"step": 20}], [], 0.0)
+
+        misses = lambda value, held: (value - np.asarray(held.value)) ** 2
+        monkeypatch.setattr(_train, "polish", steps)
+        monkeypatch.setattr(_train, "_misses", misses)
+        likely = {
+            "labels.likely": True, "labels.held_out": share, "training.steps": 20 * len(ends),
+        }  # fmt: skip
+        return _train.train(Job.of(EXIT, small.changed(likely), "fk-pinn"), labels), seen
+
+    return train
+
+
+def test_labels_that_are_held_out_tell_when_training_leads_away(held_out):
+    """Ten labels in a hundred are kept back; what comes to miss them is taken back."""
+    found, seen = held_out([2.5, 2.005, 2.3, 2.0])
+    assert found.network == 2.005 and len(seen) == 3  # 2.0 was never tried
     assert "steps after 40 led away" in found.stopped[-1]
     assert all(len(given.value) == 90 for given in seen)
-    whole = small.changed(likely | {"labels.held_out": 0.0})
-    seen.clear()
-    found = _train.train(Job.of(EXIT, whole, "fk-pinn"), labels)
+    found, seen = held_out([2.5, 2.1, 2.3, 2.0], share=0.0)
     assert found.network == 2.0 and len(seen) == 4 and len(seen[0].value) == 100
+
+
+def test_a_network_is_not_worse_than_its_labels(held_out):
+    """What misses labels by ten times their noise gives way to regression, if that is better."""
+    found, seen = held_out([2.5, 2.1], alone=2.02)
+    assert found.network == 2.02 and len(seen) == 3
+    assert "plain regression on labels misses them by less" in found.stopped[-1]
+    found, _ = held_out([2.5, 2.1], alone=2.4)
+    assert found.network == 2.1 and found.stopped[-1].endswith("does no better")
+    found, seen = held_out([2.5, 2.01], alone=2.0)
+    assert found.network == 2.01 and len(seen) == 2 and not found.stopped  # as their noise has it
 
 
 @pytest.mark.slow

@@ -86,10 +86,10 @@ def natural_phases(work: Weighted) -> list[Phase]:
 def first_order_phases(work: Weighted) -> list[Phase]:
     """Adam, then L-BFGS, as in the paper."""
     training, weighting = work.settings.training, work.constant()
-    phases = []
+    phases, fresh = [], int(work.settings.points.directions > 0)
     if training.adam_steps:
         adam = Adam(training.adam_steps, training.learning_rate)
-        phases.append(Phase("Adam", adam, training.adam_steps, weighting))
+        phases.append(Phase("Adam", adam, training.adam_steps, weighting, fresh))
     if training.lbfgs_steps:
         first = None if phases else weighting
         phases.append(Phase("L-BFGS", LBFGS(), training.lbfgs_steps, first))

@@ -90,12 +90,15 @@ _DRIVEN_HOW = {
     "best": {"network.widths": (64, 64, 64), "certificate.rounds": 3},
 }
 _DRIVEN_ON_CPU = {
-    "quick": {"labels.times": 4, "labels.n_paths": 8},
+    "quick": {
+        "network.widths": (24, 24, 24),
+        "points.n_collocation": 2400,
+    },
     "best": {
         "network.widths": (32, 32, 32),
-        "points.n_collocation": 2000,
+        "points.n_collocation": 4000,
         "certificate.rounds": 3,
-        "certificate.seconds": 30.0,
+        "certificate.seconds": 60.0,
     },
 }
 _POINTS_A_PARAMETER = 1.6  # fewer can be pleased without a word about what lies between them

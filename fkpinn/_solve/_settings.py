@@ -39,6 +39,8 @@ class PointSettings:
         visited: share of the points of the residual that are places paths visit; in many
             dimensions these are few of all.
         redraw: steps of the natural gradient between fresh points; 0 keeps them.
+        directions: random directions of second derivatives, for training by Adam in very many
+            dimensions; 0 takes all.
         n_test: points at which errors against a reference are measured.
     """
 
@@ -47,6 +49,7 @@ class PointSettings:
     adaptive: bool = False
     visited: float = 0.0
     redraw: int = 1
+    directions: int = 0
     n_test: int = 4000
 
 
@@ -255,7 +258,7 @@ _FIELDS = {
 _RANGES = {
     "points.n_collocation": (1, math.inf), "points.n_boundary": (1, math.inf),
     "points.n_test": (1, math.inf), "points.redraw": (0, math.inf),
-    "points.visited": (0, 1 + 1e-12), 
+    "points.directions": (0, math.inf), "points.visited": (0, 1 + 1e-12),
     "labels.p_data": (0, 1), "labels.second_pass": (0, 1), "labels.n_paths": (2, math.inf),
     "labels.times": (1, math.inf), "labels.held_out": (0, 0.9),
     "training.steps": (0, math.inf), "training.polish_steps": (0, math.inf),

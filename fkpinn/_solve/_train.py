@@ -18,7 +18,7 @@ from ..labels import Labels
 from ..loss import AbstractSampler, AbstractTerm, Adaptive, Fixed, Loss, cast, make_loss
 from ..nn import MLP, HardDirichlet
 from ..problem import AbstractCondition, Coefficient, Problem
-from ..train import Fit, NaturalGradient, Phase, fit, fit_many, working_in
+from ..train import Adam, Fit, NaturalGradient, Phase, fit, fit_many, working_in
 from ._cuts import batched
 from ._job import Job
 from ._methods import Weighted, polish_weights, polisher
@@ -28,6 +28,7 @@ _ROUND_STEPS = 40  # of a round, where the settings name none
 _LIKELY_STEPS = 20  # between two looks at the residual that is left
 _WHOLE = 0.8  # share of these steps that is not cut
 _SURE = 3.0  # standard errors
+_REGRESSION = 1e-2  # damping of steps on labels alone, which would be learnt by heart
 _OWN_STEPS = 500  # of an optimizer of the user's, where the settings name none
 
 
@@ -54,7 +55,8 @@ def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
     """Steps on labels that are weighed anew against the residual now and then.
 
     Some labels are kept back. If after some steps the network misses them by more than before, by
-    more than chance, these steps are taken back and training ends.
+    more than chance, these steps are taken back and training ends. If in the end it misses them by
+    more than their noise, it is compared with a network that is fitted to labels alone.
     """
     settings, size = job.settings, solution_size(labels)
     kept, held = _held_out(labels, settings.labels.held_out, job.stream / "held out")
@@ -75,12 +77,41 @@ def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
                 f"likelihood: labels that were kept back say that steps after {taken} led away; "
                 f"they were taken back"
             )
-            return joined(found, more)._replace(
-                network=found.network, stopped=[*found.stopped, *more.stopped, note]
-            )
+            kinder = joined(found, more)._replace(network=found.network)
+            found = kinder._replace(stopped=[*kinder.stopped, note])
+            break
         found, missed = more if found is None else joined(found, more), now
     assert found is not None
-    return found
+    if held is None or missed is None or not _above_noise(missed, held):
+        return found
+    return _or_labels_alone(job, network, found, kept, held, size)
+
+
+def _or_labels_alone(
+    job: Job, network: AbstractField, found: Fit, kept: Labels, held: Labels, size: float
+) -> Fit:
+    """What was found, or plain regression on labels if that misses those kept back by less."""
+    few = job.settings.changed(
+        {"training.polish_steps": _LIKELY_STEPS, "training.damping": _REGRESSION}
+    )
+    alone = polish(
+        dataclasses.replace(job, settings=few), network, kept,
+        size=size, name="labels alone", stream=job.stream / "labels alone", whole=_WHOLE,
+        folder=None if job.folder is None else job.folder / "labels-alone", regress=True,
+    )  # fmt: skip
+    before, after = _misses(found.network, held), _misses(alone.network, held)
+    better = _rose(after, before)
+    note = "training misses labels that were kept back by more than their noise; plain regression "
+    note += "on labels misses them by less, and is what you get" if better else "does no better"
+    both = joined(found, alone)
+    network = alone.network if better else found.network
+    return both._replace(network=network, stopped=[*both.stopped, note])
+
+
+def _above_noise(missed: np.ndarray, held: Labels) -> bool:
+    """Whether squares are larger than those of the noise of labels, by more than chance."""
+    excess = missed - np.asarray(held.error(), np.float64) ** 2
+    return float(np.mean(excess)) > _SURE * float(np.std(excess)) / len(excess) ** 0.5
 
 
 def _held_out(labels: Labels, share: float, stream: Stream) -> tuple[Labels, Labels | None]:
@@ -146,8 +177,8 @@ class _Work(NamedTuple):
             loss = make_loss(
                 job.problem, settings.n_interior, settings.points.n_boundary, labels,
                 size=None if settings.training.uncertainty else size,
-                sampler=_sampler(job), **_labels_count(settings), dtype=dtype,
-                key=(stream / "points").key,
+                sampler=_sampler(job), n_directions=settings.points.directions,
+                **_labels_count(settings), dtype=dtype, key=(stream / "points").key,
             )  # fmt: skip
             if job.parts.network is not None:
                 network = cast(job.parts.network, dtype)
@@ -165,6 +196,13 @@ def _phases(job: Job, labels: Labels | None, size: float) -> list[Phase]:
         name = type(own).__name__
         return [Phase(name, own, steps, work.fading(), settings.points.redraw)]
     phases = job.how.phases(work)
+    others = [phase.name for phase in phases if not isinstance(phase.optimizer, Adam)]
+    if settings.points.directions and others:
+        raise ValueError(
+            f"`points.directions` is for training by Adam, with fresh ones at every step; got "
+            f"{settings.points.directions} and the phases {others}. Take a method that ends with "
+            f"`-adam`, or `pinn`, with `training.lbfgs_steps` of 0."
+        )
     if not phases:
         raise ValueError(
             f"The settings leave nothing to do for `{job.method}`: give it `training.adam_steps` "
@@ -195,6 +233,7 @@ def polish(
     name: str,
     stream: Stream,
     whole: float = 0.6,
+    regress: bool = False,
     folder: Path | None = None,
 ) -> Fit:
     """Train a good network on, with many points; labels weigh what their noise allows.
@@ -210,6 +249,7 @@ def polish(
         name: of the phase.
         stream: of the points.
         whole: share of the steps that are whole ones; later ones are cut, to average over points.
+        regress: on labels and boundary data alone.
         folder: for checkpoints.
     """
     settings = job.settings
@@ -228,6 +268,8 @@ def polish(
             left = float(_mean_square(loss.terms["residual"], network))
             relative = labels.noise() / size
             given["labels"] = left / relative**2 * len(labels.value) / n_interior
+        if regress:
+            given |= {"residual": 0.0, "labels": 1.0}
         steps = settings.training.polish_steps or _ROUND_STEPS
         redraw = settings.points.redraw
         phase = Phase(name, polisher(settings, steps, whole), steps, Fixed(given), redraw)

@@ -20,7 +20,7 @@ from ..sde import Visits
 from ._job import Job
 
 _STARTS = 1024  # points of the measure at which paths start
-_PATHS = 16  # from each
+_PATHS, _FEW_PATHS = 16, 4  # from each, on an accelerator and on processor cores
 _STEPS = 1 << 13  # of a path; what rare, long ones add is seen by then
 _NEAR = 0.01  # of the diameter: who is farther from the wall was cut, or ran out of time
 _FEWEST = 64  # exits that say where paths leave
@@ -43,12 +43,16 @@ def compile_ahead(job: Job) -> threading.Thread | None:
     if not _wanted(job) or current().on_cpu:
         return None
     starts = _starts(job.problem, job.stream / "visits")
-    work = lambda: compile_visits(job.problem, starts, n_paths=_PATHS, n_steps=_STEPS)
+    work = lambda: compile_visits(job.problem, starts, n_paths=_paths(), n_steps=_STEPS)
     return start_thread(work)
 
 
 def _wanted(job: Job) -> bool:
     return job.settings.points.visited > 0 and job.parts.sampler is None
+
+
+def _paths() -> int:
+    return _FEW_PATHS if current().on_cpu else _PATHS
 
 
 def _starts(problem: Problem, stream: Stream) -> Float[Array, "n z"]:
@@ -59,7 +63,7 @@ def _where_paths_go(job: Job, stream: Stream) -> PathPoints:
     """Places that paths from points of the measure visit, by the time they spend there; exits."""
     starts = _starts(job.problem, stream)
     found = visited_places(
-        job.problem, starts, n_paths=_PATHS, n_steps=_STEPS, seed=(stream / "paths").seed,
+        job.problem, starts, n_paths=_paths(), n_steps=_STEPS, seed=(stream / "paths").seed,
         progress=job.progress,
     )  # fmt: skip
     chance = found.time / np.sum(found.time)

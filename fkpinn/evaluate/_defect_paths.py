@@ -19,7 +19,7 @@ from ..labels import (
     compile_labels,
     defect_problem,
     estimate_labels,
-    step_size,
+    steps_for,
 )
 from ..loss import cast
 from ..problem import Problem
@@ -27,7 +27,7 @@ from ..sde import AbstractWalk, Spheres
 
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _READ_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
-_READ_MANY = 32  # the same in many dimensions, where they cost much more
+_READ_MANY = 32  # the same in many dimensions, where they cost much more and steps are short
 _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
 _DERIVATIVES = 1 << 20  # of a layer's unit, along the coordinates of all paths, at a time
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
@@ -69,13 +69,17 @@ class DefectPaths:
             candidate = cast(candidate, dtype)
             self.points: Array = jnp.asarray(points, dtype)
             self.value: np.ndarray = np.asarray(_values(candidate, self.points), np.float64)
-            self.dt: float = dt or step_size(problem, self.points, _REACH)
             self.problem: Problem = defect_problem(problem, candidate)
         if not np.all(np.isfinite(self.value)):
             bad = np.asarray(points)[int(np.argmin(np.isfinite(self.value)))]
             raise ValueError(f"`candidate` is not finite at {bad}.")
         self.walk: AbstractWalk = choose_scheme(self.problem, scheme).walk
         self.stepped: bool = not isinstance(self.walk, Spheres)
+        with precision(dtype):
+            steps = steps_for(problem, self.points, self.walk, _REACH)
+        self.dt: float = dt or steps.dt
+        self.refine: int = _REFINE if dt else max(_REFINE, steps.refine)
+        self.long: bool = not dt and steps.refine > 1
 
     def run(
         self,
@@ -118,7 +122,7 @@ class DefectPaths:
     def _read_every(self) -> int:
         if not self.stepped:
             return 1
-        return _READ_EVERY if self.problem.dim <= FEW_DIMENSIONS else _READ_MANY
+        return _READ_EVERY if self.long or self.problem.dim <= FEW_DIMENSIONS else _READ_MANY
 
     def _how(self) -> dict[str, Any]:
         compute = dataclasses.replace(current(), lanes=self.lanes())
@@ -126,7 +130,7 @@ class DefectPaths:
             "scheme": self.walk,
             "read_every": self._read_every(),
             "forget": _FORGET,
-            "refine": _REFINE if self.stepped else 1,
+            "refine": self.refine if self.stepped else 1,
             "compute": compute,
         }
 

@@ -19,7 +19,14 @@ from jaxtyping import Array, Float
 from .._compute import precision
 from .._progress import AbstractProgress, Renamed, SilentProgress
 from .._streams import Stream
-from ..labels import compile_visits, defect_problem, step_size, visited_places
+from ..labels import (
+    Steps,
+    choose_scheme,
+    compile_visits,
+    defect_problem,
+    steps_for,
+    visited_places,
+)
 from ..loss import cast
 from ..problem import Problem
 from ..sampling import sample_interior
@@ -92,8 +99,9 @@ def occupation_bound(
     stream = Stream(seed) / "occupation"
     drawn = _drawn(problem, n_points, stream)
     starts = jnp.asarray(np.asarray(drawn)[:n_points])
+    steps = _steps(problem, drawn, scheme)
     found = visited_places(
-        problem, starts, n_paths=n_paths, dt=dt or step_size(problem, drawn, _REACH),
+        problem, starts, n_paths=n_paths, dt=dt or steps.dt, refine=1 if dt else steps.refine,
         scheme=scheme, seed=(stream / "paths").seed, n_steps=_ENDLESS,
         most=max(n_points * n_paths, 1 << 16),
         progress=Renamed(progress or SilentProgress(), "second bound"),
@@ -118,7 +126,12 @@ def rehearse_bound(problem: Problem, n_paths: int = 16) -> None:
     """Compile the paths of `occupation_bound`, if it applies."""
     if not why_no_bound(problem):
         drawn = _drawn(problem, _DRAWN, Stream(0))
-        compile_visits(problem, drawn, n_paths=n_paths, dt=1.0, n_steps=_ENDLESS)
+        refine = _steps(problem, drawn, "default").refine
+        compile_visits(problem, drawn, n_paths=n_paths, dt=1.0, refine=refine, n_steps=_ENDLESS)
+
+
+def _steps(problem: Problem, points: Float[Array, "n z"], scheme: str) -> Steps:
+    return steps_for(problem, points, choose_scheme(problem, scheme).walk, _REACH)
 
 
 def _drawn(problem: Problem, n_points: int, stream: Stream) -> Float[Array, "n z"]:

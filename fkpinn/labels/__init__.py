@@ -10,5 +10,7 @@ from ._labels import Labels as Labels
 from ._plan import LabelPlan as LabelPlan
 from ._plan import plan_labels as plan_labels
 from ._scheme import SCHEMES as SCHEMES
+from ._scheme import Steps as Steps
 from ._scheme import choose_scheme as choose_scheme
 from ._scheme import step_size as step_size
+from ._scheme import steps_for as steps_for

@@ -34,7 +34,7 @@ from ..sde import (
 )
 from ._labels import Labels
 from ._moments import Moments, merge, moments, segment_starts
-from ._scheme import Choice, choose_scheme, step_size
+from ._scheme import Choice, Steps, choose_scheme, step_size, steps_for
 from ._store import Store, check_same, identity
 
 _HEAVY = 0.5  # share of the total that one path may carry before its point counts as heavy
@@ -57,7 +57,7 @@ def estimate_labels(
     control: Callable[..., Any] | None = None,
     read_every: int = 1,
     forget: float = 1e-7,
-    refine: int = 1,
+    refine: int | None = None,
     bias: bool = False,
     throw: bool = True,
     warn: bool = True,
@@ -75,7 +75,8 @@ def estimate_labels(
         problem: the boundary value problem.
         points: where, one point a row, inside the domain; their precision is that of the paths.
         n_paths: paths a point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
-        dt: time step; by default from the size of the domain. Walks on spheres have none.
+        dt: time step; by default from the size of the domain, see `fkpinn.labels.steps_for`. Walks
+            on spheres have none.
         scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`; or a walk of
             your own.
         t_max: paths are cut at this time.
@@ -89,7 +90,8 @@ def estimate_labels(
         forget: discount below which a path has ended; what it lacks is about that share of the
             value.
         refine: next to absorbing walls and in strong drift steps are up to so many times shorter (a
-            power of 2 up to 1024), where the problem has no horizon.
+            power of 2 up to 1024), where the problem has no horizon; by default 1 with a `dt` of
+            yours, else what `fkpinn.labels.steps_for` says.
         bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
         warn: warn where single paths dominate the average at many points; `provenance["heavy"]`
@@ -102,13 +104,12 @@ def estimate_labels(
     Returns:
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
+    dt, refine = _steps(problem, points, scheme, dt, refine, t_max)
     how: dict[str, Any] = {
         "scheme": scheme, "t_max": t_max, "antithetic": antithetic, "control": control,
         "read_every": read_every, "forget": forget, "refine": refine,
     }  # fmt: skip
     stream = Stream(seed)
-    if dt is None:
-        dt = step_size(problem, points)
     with using(compute):
         chosen, plan = _planned(
             problem, points, n_paths=n_paths, dt=dt, seed=(stream / "paths").seed, **how
@@ -137,6 +138,23 @@ def estimate_labels(
                 labels.save(store)
                 partial.unlink(missing_ok=True)
             return labels
+
+
+def _steps(
+    problem: Problem,
+    points: Float[Array, "n z"],
+    scheme: str | AbstractWalk,
+    dt: float | None,
+    refine: int | None,
+    t_max: float = float("inf"),
+) -> Steps:
+    """What the caller wants, or what fits the problem."""
+    if dt is not None:
+        return Steps(dt, 1 if refine is None else refine)
+    cut = bool(np.isfinite(t_max))
+    if refine is not None or cut:
+        return Steps(step_size(problem, points), 1 if refine is None else refine)
+    return steps_for(problem, points, choose_scheme(problem, scheme).walk)
 
 
 def _estimated(
@@ -207,6 +225,7 @@ def visited_places(
     *,
     n_paths: int,
     dt: float | None = None,
+    refine: int | None = None,
     scheme: str | AbstractWalk = "default",
     seed: int = 0,
     n_steps: int | None = None,
@@ -221,6 +240,7 @@ def visited_places(
         points: where paths start, one point a row.
         n_paths: from each point, at least 2.
         dt: time step; by default from the size of the domain.
+        refine: how much shorter steps may be next to walls, see `estimate_labels`.
         scheme: how paths move and end, see `SCHEMES`.
         seed: fixes every random number.
         n_steps: paths are cut after so many, if given; a walk on spheres is not.
@@ -231,7 +251,7 @@ def visited_places(
     Returns:
         `Visits`: `time * f(point)` has the mean of the integral of `f` along paths, discounted.
     """
-    how = {"n_paths": n_paths, "dt": dt, "scheme": scheme, "seed": seed}
+    how = {"n_paths": n_paths, "dt": dt, "refine": refine, "scheme": scheme, "seed": seed}
     with using(compute):
         plan, lanes, batches = _visiting(problem, points, **how, n_steps=n_steps, most=most)
         progress, found, done = progress or SilentProgress(), [], 0
@@ -249,14 +269,16 @@ def compile_visits(
     *,
     n_paths: int,
     dt: float | None = None,
+    refine: int | None = None,
     scheme: str | AbstractWalk = "default",
     n_steps: int | None = None,
     most: int = 1 << 16,
 ) -> None:
     """Compile what `visited_places` needs for work of this kind, without running a path."""
     plan, lanes, batches = _visiting(
-        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, seed=0, n_steps=n_steps, most=most
-    )
+        problem, points, n_paths=n_paths, dt=dt, refine=refine, scheme=scheme, seed=0,
+        n_steps=n_steps, most=most,
+    )  # fmt: skip
     for count in sorted({count for _, count in batches}):
         compile_batch(plan, lanes, count)
 
@@ -267,15 +289,17 @@ def _visiting(
     *,
     n_paths: int,
     dt: float | None,
+    refine: int | None,
     scheme: str | AbstractWalk,
     seed: int,
     n_steps: int | None,
     most: int,
 ) -> tuple[Plan, Lanes, list[tuple[int, int]]]:
     """The work of `visited_places`."""
+    dt, refine = _steps(problem, points, scheme, dt, refine)
     _, plan = _planned(
-        problem, points, n_paths=n_paths, dt=dt or step_size(problem, points), scheme=scheme,
-        read_every=1, forget=1e-7, refine=1, seed=(Stream(seed) / "paths").seed,
+        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, read_every=1, forget=1e-7,
+        refine=refine, seed=(Stream(seed) / "paths").seed,
     )  # fmt: skip
     total = len(points) * n_paths
     plan = plan._replace(visits=min(most, max(total, _PLACES)))

@@ -1,11 +1,14 @@
 """Which walk to use for a problem, and which step."""
 
+import math
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._compute import FEW_DIMENSIONS
 from ..problem import Problem
 from ..sde import (
     AbstractWalk,
@@ -30,6 +33,11 @@ SCHEMES: dict[str, AbstractWalk] = {
 }
 
 
+_REACH = 0.005  # of a step, over the size of the domain
+_FAR = 0.02  # the same in many dimensions, away from walls
+_CHANGE = 0.1  # of drift and discount in a long step, about
+_MOST_REFINED = 1024
+_LOOKS, _ITERATIONS = 64, 8  # points, and products, that tell how fast drift changes
 _DETAILS = 20.0  # a domain counts as no larger than so many of its smallest details
 _SHELL = 0.02  # of a detail, at most, for the layer in which a walk on spheres ends
 
@@ -79,18 +87,93 @@ def choose_scheme(
     return Choice("platen", SCHEMES["platen"], reason)
 
 
-def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = 0.005) -> float:
+class Steps(NamedTuple):
+    """A time step, and how many times shorter it may be next to walls and in strong drift."""
+
+    dt: float
+    refine: int
+
+
+def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REACH) -> float:
     """A step that moves a path by that share of the domain's size, about.
 
     The diagonal of the bounding box, which grows with the root of the dimension while the way to
     the wall does not, counts as that of a square as wide; and where holes are small, no more than
     twenty times their detail (`AbstractDomain.detail`), or paths would jump over them.
     """
-    variance = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)(points)
-    size = problem.domain.diameter() / max(problem.dim / 2, 1.0) ** 0.5
-    size = min(size, _DETAILS * problem.domain.detail())
-    step = (reach * size) ** 2 / float(jnp.max(variance))
+    length = reach * min(_size(problem), _DETAILS * problem.domain.detail())
+    step = length**2 / _variance(problem, points)
     return step if problem.horizon is None else min(step, problem.horizon / 100)
+
+
+def steps_for(
+    problem: Problem, points: Float[Array, "n z"], walk: AbstractWalk, reach: float = _REACH
+) -> Steps:
+    """Steps of paths: those of `step_size`, or longer ones that are as short next to walls.
+
+    Long ones where all walls absorb and no time counts: in four and more dimensions with constant
+    noise, as long as drift and reaction hardly change in one; and where only small holes ask for
+    short ones. Elsewhere steps are all alike.
+
+    Args:
+        problem: the boundary value problem.
+        points: where paths start, one point a row.
+        walk: how they move.
+        reach: of steps that are all alike, over the size of the domain.
+    """
+    dt = step_size(problem, points, reach)
+    holes = problem.domain.detail() * _DETAILS < (size := _size(problem))
+    many = problem.dim > FEW_DIMENSIONS and problem.diffusion.function is None
+    ends = all(problem.absorbing()) and not problem.timed
+    if not (isinstance(walk, Scheme) and ends and (holes or many)):
+        return Steps(dt, 1)
+    longest = (_FAR if many else reach) * size
+    long = min(
+        longest**2 / _variance(problem, points), _CHANGE / max(_rate(problem, points), 1e-300)
+    )
+    shortest = 0.25 * dt if many else dt
+    refine = min(1 << max(math.ceil(math.log2(max(long / shortest, 1.0))), 0), _MOST_REFINED)
+    return Steps(max(dt, min(long, refine * shortest)), refine)
+
+
+def _size(problem: Problem) -> float:
+    """The diagonal of a square as wide as the domain."""
+    return problem.domain.diameter() / max(problem.dim / 2, 1.0) ** 0.5
+
+
+def _variance(problem: Problem, points: Float[Array, "n z"]) -> float:
+    """Of the noise along an axis, the largest seen."""
+    each = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)
+    return float(jnp.max(each(points)))
+
+
+def _rate(problem: Problem, points: Float[Array, "n z"]) -> float:
+    """How fast drift changes along paths, and reaction discounts: the largest seen, about."""
+    some = points[:_LOOKS]
+    rate = float(jnp.max(jnp.abs(jax.vmap(problem.reaction)(some))))
+    if problem.drift.is_zero:
+        return rate
+    return max(rate, float(jnp.max(_slopes(problem, some))))
+
+
+@eqx.filter_jit
+def _slopes(problem: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]:
+    """Largest singular values of the derivative of the drift, by power iteration."""
+    layout = problem.layout
+
+    def one(z):
+        drift = lambda x: problem.drift(layout.joined(*layout.arguments(z)[:-1], x))
+        x = layout.space(z)
+        _, back = jax.vjp(drift, x)
+        unit = lambda v: v / jnp.maximum(jnp.sqrt(jnp.sum(v**2)), jnp.finfo(v.dtype).tiny)
+        forth = lambda v: jax.jvp(drift, (x,), (v,))[1]
+        again = lambda _, v: unit(back(forth(v))[0])
+        # a start with no symmetry that coefficients might have
+        first = jnp.sin(jnp.linspace(1.0, 7.0, len(x), dtype=x.dtype))
+        v = jax.lax.fori_loop(0, _ITERATIONS, again, unit(first))
+        return jnp.sqrt(jnp.sum(forth(v) ** 2))
+
+    return jax.vmap(one)(points)
 
 
 def _spheres(problem: Problem) -> Spheres:

@@ -11,6 +11,7 @@ from ._terms import BoundaryTerm as BoundaryTerm
 from ._terms import LabelTerm as LabelTerm
 from ._terms import Loss as Loss
 from ._terms import ResidualTerm as ResidualTerm
+from ._terms import SampledResidualTerm as SampledResidualTerm
 from ._terms import TerminalTerm as TerminalTerm
 from ._terms import natural_scale as natural_scale
 from ._weights import AbstractWeighting as AbstractWeighting

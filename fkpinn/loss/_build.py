@@ -9,7 +9,15 @@ from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_terminal
 from ._sampler import AbstractSampler, Spread
-from ._terms import AbstractTerm, BoundaryTerm, LabelTerm, Loss, ResidualTerm, TerminalTerm
+from ._terms import (
+    AbstractTerm,
+    BoundaryTerm,
+    LabelTerm,
+    Loss,
+    ResidualTerm,
+    SampledResidualTerm,
+    TerminalTerm,
+)
 
 
 def make_loss(
@@ -22,6 +30,7 @@ def make_loss(
     by_error: bool = False,
     batch: int | None = None,
     sampler: AbstractSampler | None = None,
+    n_directions: int = 0,
     dtype: Any,
     key: PRNGKeyArray,
 ) -> Loss:
@@ -37,14 +46,19 @@ def make_loss(
         by_error: weigh labels by their errors.
         batch: labels that count at a time, if there are more.
         sampler: where fresh points of residual and boundary go; the first ones are spread evenly.
+        n_directions: random directions of second derivatives, for first order optimizers in very
+            many dimensions; 0 takes all.
         dtype: precision.
         key: of the points.
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
     on = spread.draw_boundary(problem, n_boundary, dtype, key=fold(key, "boundary"))
+    about = problem, inside, size, sampler or spread
     terms: dict[str, AbstractTerm] = {
-        "residual": ResidualTerm(problem, inside, size, sampler or spread),
+        "residual": SampledResidualTerm(*about, n_directions)
+        if n_directions
+        else ResidualTerm(*about),
         "boundary": BoundaryTerm(problem, on, size or 1.0, sampler or spread),
     }
     if problem.timed:

@@ -1,4 +1,4 @@
-"""Many rows at once: mean squares and their gradients in pieces that fit the cache."""
+"""Many rows at once: means and their gradients in pieces that fit the cache."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,35 +13,40 @@ from .._types import Scalar
 
 
 def mean_square(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
-    """Mean of `at(u, row) ** 2`; on processors with its gradient, piece by piece.
+    """Mean of `at(u, row) ** 2`, see `mean`."""
+    return mean(lambda v, row: at(v, row) ** 2, u, rows)
+
+
+def mean(of: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
+    """Mean of `of(u, row)`; on processors with its gradient, piece by piece.
 
     Args:
-        at: what is wrong at one row.
+        of: a number for one row.
         u: a network; its arrays are what gradients are taken of.
         rows: a pytree of arrays whose leading axis counts the rows.
     """
     n, chunk = jax.tree.leaves(rows)[0].shape[0], current().row_chunk
     if chunk is None or n <= 2 * chunk:
-        return jnp.sum(jax.vmap(lambda row: at(u, row))(rows) ** 2) / n
+        return jnp.sum(jax.vmap(lambda row: of(u, row))(rows)) / n
     in_chunks = (n // chunk) * chunk
     arrays, static = eqx.partition(u, eqx.is_inexact_array)
     head = jax.tree.map(lambda a: a[:in_chunks].reshape(-1, chunk, *a.shape[1:]), rows)
     tail = jax.tree.map(lambda a: a[in_chunks:], rows)
 
-    def square(arrays, some):
+    def share(arrays, some):
         v = eqx.combine(arrays, static)
-        return jnp.sum(jax.vmap(lambda row: at(v, row))(some) ** 2) / n
+        return jnp.sum(jax.vmap(lambda row: of(v, row))(some)) / n
 
     @jax.custom_vjp
     def value(arrays):
-        sums = jax.lax.map(lambda some: square(arrays, some), head)
-        return jnp.sum(sums) + square(arrays, tail)
+        sums = jax.lax.map(lambda some: share(arrays, some), head)
+        return jnp.sum(sums) + share(arrays, tail)
 
     def forward(arrays):
         def add(carry, some):
-            return jax.tree.map(jnp.add, carry, jax.value_and_grad(square)(arrays, some)), None
+            return jax.tree.map(jnp.add, carry, jax.value_and_grad(share)(arrays, some)), None
 
-        carry = jax.value_and_grad(square)(arrays, tail)
+        carry = jax.value_and_grad(share)(arrays, tail)
         return jax.lax.scan(add, carry, head)[0]
 
     value.defvjp(forward, lambda slope, given: (jax.tree.map(lambda leaf: given * leaf, slope),))

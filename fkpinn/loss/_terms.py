@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._streams import fold
+from .._streams import Stream, fold
 from .._types import Points, Scalar, ScalarField, SpaceTimePoint
 from ..labels import Labels
-from ..problem import Problem, boundary_residual, residual
+from ..problem import Problem, boundary_residual, residual, sampled_residual
 from ..sampling import BoundaryPoints, sample_terminal
-from ._rows import each, mean_square
+from ._rows import each, mean, mean_square
 from ._sampler import AbstractSampler, Spread
 
 
@@ -73,6 +73,50 @@ class ResidualTerm(AbstractTerm):
         n, dtype = times * len(self.points), self.points.dtype
         points = self.sampler.draw(self.problem, u, self.at, n, dtype, key=key)
         return eqx.tree_at(lambda term: term.points, self, points)
+
+
+class SampledResidualTerm(ResidualTerm):
+    """The residual with second derivatives along few random directions, for very many dimensions.
+
+    Its mean is that of products of two independent estimates, which is right on average where a
+    square would be too large by the variance. Directions are drawn anew with the points; kept for
+    many steps they would be trained on, and a product of two has no lower bound. So it is for
+    first order optimizers with fresh points at every step.
+
+    Args:
+        n_directions: of each of the two estimates.
+        draw: a number of this draw of points and directions.
+    """
+
+    n_directions: int = eqx.field(static=True, default=16)
+    draw: Array = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
+
+    def rows(self) -> tuple[Points, Array]:
+        """The points, each with a number."""
+        return self.points, jnp.arange(len(self.points), dtype=jnp.uint32)
+
+    def at(self, u: ScalarField, row: tuple[SpaceTimePoint, Array]) -> Scalar:
+        """One estimate."""
+        return self._estimate(u, row, 0)
+
+    def __call__(self, u: ScalarField) -> Scalar:
+        """Mean of products of two estimates; it may be negative."""
+        product = lambda v, row: self._estimate(v, row, 0) * self._estimate(v, row, 1)
+        return mean(product, u, self.rows())
+
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "SampledResidualTerm":
+        """Fresh points and directions."""
+        exact = lambda v, z: super(SampledResidualTerm, self).at(v, z)
+        n, dtype = times * len(self.points), self.points.dtype
+        points = self.sampler.draw(self.problem, u, exact, n, dtype, key=key)
+        draw = jr.bits(fold(key, "directions"), (), jnp.uint32)
+        return eqx.tree_at(lambda term: (term.points, term.draw), self, (points, draw))
+
+    def _estimate(self, u: ScalarField, row: tuple[SpaceTimePoint, Array], which: int) -> Scalar:
+        z, number = row
+        key = fold(fold(Stream(0).key, "directions", self.draw), "row", 2 * number + which)
+        found = sampled_residual(self.problem, u, z, self.n_directions, key=key)
+        return found if self.size is None else found / natural_scale(self.problem, z, self.size)
 
 
 def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:

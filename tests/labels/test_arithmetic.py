@@ -10,7 +10,7 @@ from scipy import stats
 import fkpinn as fk
 from fkpinn._compute import Lanes
 from fkpinn._streams import Stream
-from fkpinn.labels import Labels, choose_scheme, compile_labels, step_size
+from fkpinn.labels import SCHEMES, Labels, choose_scheme, compile_labels, step_size, steps_for
 from fkpinn.labels._estimate import _batches, _with_bias
 from fkpinn.labels._moments import SEGMENT, merge, moments, segment_starts
 from fkpinn.labels._plan import _bias, _first_step, _Level, _predict, _round_down, _tail
@@ -186,6 +186,33 @@ def test_the_step_that_moves_by_a_share_of_the_diameter():
     assert step_size(timed, jnp.zeros((1, 2))) == pytest.approx(1e-5)
 
 
+def test_long_steps_in_many_dimensions_are_short_next_to_walls():
+    """Sixteen times as long inside, a quarter as long at the wall; no longer than drift allows."""
+    points, heun = jnp.zeros((3, 10)), SCHEMES["heun"]
+    ball = lambda **how: fk.Problem(fk.Ball([0.0] * 10, 2.0), check=False, **how)
+    plain = ball(source=1.0, boundary=fk.Dirichlet(0.0))
+    short = step_size(plain, points)
+    assert steps_for(plain, points, heun) == pytest.approx((16 * short, 64))
+    # a matrix with one large singular value, which no single coordinate shows
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))[0]
+    rate = turn @ np.diag([9.0] + [1.0] * 9) @ turn.T
+    stiff = ball(drift=lambda x: -rate.astype(x.dtype) @ x, diffusion=0.5)
+    found = steps_for(stiff, points, heun)
+    assert found.dt == pytest.approx(0.1 / 9, rel=1e-3) and found.dt < 16 * step_size(stiff, points)
+    damped = ball(reaction=4.0, diffusion=0.5)
+    assert steps_for(damped, points, heun).dt == pytest.approx(0.1 / 4)
+    # steps that are all alike: two dimensions, other walls, a horizon, noise that varies, spheres
+    flat = fk.Problem(fk.Ball([0.0, 0.0], 2.0), check=False)
+    mirror = ball(boundary=fk.Neumann(0.0), reaction=1.0)
+    timed = ball(horizon=1.0, terminal=0.0)
+    varying = ball(diffusion=lambda x: 1.0 + 0.1 * x[0])
+    for other in (mirror, timed, varying):
+        where = jnp.zeros((3, other.n_coords))
+        assert steps_for(other, where, heun) == (step_size(other, where), 1)
+    assert steps_for(flat, points[:, :2], heun) == (step_size(flat, points[:, :2]), 1)
+    assert steps_for(plain, points, Spheres()) == (short, 1)
+
+
 def test_steps_and_walks_follow_the_smallest_hole():
     """A hole as large as those of `committor` changes nothing; one in many dimensions does."""
     plate = fk.catalogue("committor").problem
@@ -197,6 +224,13 @@ def test_steps_and_walks_follow_the_smallest_hole():
     problem = fk.Problem(hollow, check=False)
     # a tenth of the radius over half the dimension
     assert step_size(problem, jnp.zeros((1, dim))) == pytest.approx((0.1 * 0.1 / 15) ** 2)
+    # longer where the hole is far, and as short next to it
+    found = steps_for(problem, jnp.zeros((1, dim)), SCHEMES["heun"])
+    assert found.refine == 1024 and found.dt == pytest.approx(256 * (0.1 * 0.1 / 15) ** 2)
+    plane = fk.Problem(fk.Ball([0, 0], 1.0) - fk.Ball([0, 0], 1e-3), check=False)
+    found = steps_for(plane, jnp.full((1, 2), 0.5), SCHEMES["heun"])
+    assert found.dt / found.refine <= step_size(plane, jnp.full((1, 2), 0.5)) * (1 + 1e-6)
+    assert found.refine == 1024
     for name in ("default", "spheres"):
         walk = choose_scheme(problem, name).walk
         assert isinstance(walk, Spheres)

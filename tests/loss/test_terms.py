@@ -19,6 +19,7 @@ from fkpinn.loss import (
     LabelTerm,
     Loss,
     ResidualTerm,
+    SampledResidualTerm,
     Spread,
     TerminalTerm,
     Uncertainty,
@@ -51,6 +52,42 @@ def test_the_exact_solution_violates_nothing(name):
     found = jax.jit(lambda: {name: term.defects(case.exact) for name, term in terms.items()})()
     for defects in found.values():
         assert float(jnp.max(jnp.abs(defects))) < 1e-10
+
+
+def test_products_of_estimates_are_right_on_average():
+    """Of 3,000 draws: within four standard errors of the mean square, where squares are not."""
+    problem = fk.Problem(
+        fk.Ball([0.0] * 5, 1.0), drift=lambda x: -x, reaction=0.5, source=1.0, check=False
+    )
+    points, bend = sample_interior(problem, 4, key=jr.key(0)), jnp.arange(1.0, 6.0)
+    u = lambda z: jnp.sin(bend @ z) + z[0] * z[1] ** 2
+    term = SampledResidualTerm(problem, points, 2.0, n_directions=2)
+    exact = float(ResidualTerm(problem, points, 2.0)(u))
+    draws = jnp.arange(3000, dtype=jnp.uint32)
+    at = lambda draw: eqx.tree_at(lambda t: t.draw, term, draw)
+    products, squares = jax.jit(
+        lambda: (
+            jax.lax.map(lambda k: at(k)(u), draws),
+            jax.lax.map(lambda k: jnp.mean(at(k).defects(u) ** 2), draws),
+        )
+    )()
+    noise = lambda a: float(jnp.std(a)) / len(a) ** 0.5
+    assert abs(float(jnp.mean(products)) - exact) < 4 * noise(products)
+    assert float(jnp.mean(squares)) - exact > 10 * noise(squares)
+
+
+def test_directions_are_fresh_with_the_points():
+    problem = fk.Problem(fk.Interval(-1.0, 1.0), source=1.0, check=False)
+    points = sample_interior(problem, 6, key=jr.key(0))
+    term = SampledResidualTerm(problem, points, n_directions=3)
+    u = lambda z: z[0] ** 4
+    # one dimension: every direction tells all, so estimates are exact
+    np.testing.assert_allclose(term(u), ResidualTerm(problem, points)(u), rtol=1e-12)
+    fresh, other = (term.redrawn(u, jr.key(k), 2) for k in (1, 2))
+    assert len(fresh.points) == 12 and int(fresh.draw) != int(other.draw)
+    np.testing.assert_array_equal(
+        fresh.points, ResidualTerm(problem, points).redrawn(u, jr.key(1), 2).points
+    )
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(1200, marks=pytest.mark.slow)])
