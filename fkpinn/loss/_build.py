@@ -54,11 +54,9 @@ def make_loss(
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
     on = spread.draw_boundary(problem, n_boundary, dtype, key=fold(key, "boundary"))
-    about = problem, inside, size, sampler or spread
+    exact = ResidualTerm(problem, inside, size, sampler or spread)
     terms: dict[str, AbstractTerm] = {
-        "residual": SampledResidualTerm(*about, n_directions)
-        if n_directions
-        else ResidualTerm(*about),
+        "residual": SampledResidualTerm(exact, n_directions) if n_directions else exact,
         "boundary": BoundaryTerm(problem, on, size or 1.0, sampler or spread),
     }
     if problem.timed:

@@ -65,8 +65,11 @@ class ResidualTerm(AbstractTerm):
 
     def at(self, u: ScalarField, row: SpaceTimePoint) -> Scalar:
         """The residual."""
-        found = residual(self.problem, u, row)
-        return found if self.size is None else found / natural_scale(self.problem, row, self.size)
+        return self.scaled(residual(self.problem, u, row), row)
+
+    def scaled(self, found: Scalar, z: SpaceTimePoint) -> Scalar:
+        """A residual at a point, in units of what the terms of the equation come to."""
+        return found if self.size is None else found / natural_scale(self.problem, z, self.size)
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "ResidualTerm":
         """Fresh points, where the sampler wants them."""
@@ -75,7 +78,7 @@ class ResidualTerm(AbstractTerm):
         return eqx.tree_at(lambda term: term.points, self, points)
 
 
-class SampledResidualTerm(ResidualTerm):
+class SampledResidualTerm(AbstractTerm):
     """The residual with second derivatives along few random directions, for very many dimensions.
 
     Its mean is that of products of two independent estimates, which is right on average where a
@@ -84,16 +87,19 @@ class SampledResidualTerm(ResidualTerm):
     first order optimizers with fresh points at every step.
 
     Args:
+        exact: the term that it estimates.
         n_directions: of each of the two estimates.
         draw: a number of this draw of points and directions.
     """
 
+    exact: ResidualTerm
     n_directions: int = eqx.field(static=True, default=16)
     draw: Array = eqx.field(default_factory=lambda: jnp.zeros((), jnp.uint32))
 
     def rows(self) -> tuple[Points, Array]:
         """The points, each with a number."""
-        return self.points, jnp.arange(len(self.points), dtype=jnp.uint32)
+        points = self.exact.points
+        return points, jnp.arange(len(points), dtype=jnp.uint32)
 
     def at(self, u: ScalarField, row: tuple[SpaceTimePoint, Array]) -> Scalar:
         """One estimate."""
@@ -106,17 +112,15 @@ class SampledResidualTerm(ResidualTerm):
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "SampledResidualTerm":
         """Fresh points and directions."""
-        exact = lambda v, z: super(SampledResidualTerm, self).at(v, z)
-        n, dtype = times * len(self.points), self.points.dtype
-        points = self.sampler.draw(self.problem, u, exact, n, dtype, key=key)
         draw = jr.bits(fold(key, "directions"), (), jnp.uint32)
-        return eqx.tree_at(lambda term: (term.points, term.draw), self, (points, draw))
+        fresh = self.exact.redrawn(u, key, times), draw
+        return eqx.tree_at(lambda term: (term.exact, term.draw), self, fresh)
 
     def _estimate(self, u: ScalarField, row: tuple[SpaceTimePoint, Array], which: int) -> Scalar:
         z, number = row
         key = fold(fold(Stream(0).key, "directions", self.draw), "row", 2 * number + which)
-        found = sampled_residual(self.problem, u, z, self.n_directions, key=key)
-        return found if self.size is None else found / natural_scale(self.problem, z, self.size)
+        found = sampled_residual(self.exact.problem, u, z, self.n_directions, key=key)
+        return self.exact.scaled(found, z)
 
 
 def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:

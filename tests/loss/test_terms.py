@@ -61,8 +61,8 @@ def test_products_of_estimates_are_right_on_average():
     )
     points, bend = sample_interior(problem, 4, key=jr.key(0)), jnp.arange(1.0, 6.0)
     u = lambda z: jnp.sin(bend @ z) + z[0] * z[1] ** 2
-    term = SampledResidualTerm(problem, points, 2.0, n_directions=2)
-    exact = float(ResidualTerm(problem, points, 2.0)(u))
+    whole = ResidualTerm(problem, points, 2.0)
+    term, exact = SampledResidualTerm(whole, n_directions=2), float(whole(u))
     draws = jnp.arange(3000, dtype=jnp.uint32)
     at = lambda draw: eqx.tree_at(lambda t: t.draw, term, draw)
     products, squares = jax.jit(
@@ -79,15 +79,13 @@ def test_products_of_estimates_are_right_on_average():
 def test_directions_are_fresh_with_the_points():
     problem = fk.Problem(fk.Interval(-1.0, 1.0), source=1.0, check=False)
     points = sample_interior(problem, 6, key=jr.key(0))
-    term = SampledResidualTerm(problem, points, n_directions=3)
-    u = lambda z: z[0] ** 4
+    exact = ResidualTerm(problem, points)
+    term, u = SampledResidualTerm(exact, n_directions=3), lambda z: z[0] ** 4
     # one dimension: every direction tells all, so estimates are exact
-    np.testing.assert_allclose(term(u), ResidualTerm(problem, points)(u), rtol=1e-12)
+    np.testing.assert_allclose(term(u), exact(u), rtol=1e-12)
     fresh, other = (term.redrawn(u, jr.key(k), 2) for k in (1, 2))
-    assert len(fresh.points) == 12 and int(fresh.draw) != int(other.draw)
-    np.testing.assert_array_equal(
-        fresh.points, ResidualTerm(problem, points).redrawn(u, jr.key(1), 2).points
-    )
+    assert len(fresh.rows()[0]) == 12 and int(fresh.draw) != int(other.draw)
+    np.testing.assert_array_equal(fresh.exact.points, exact.redrawn(u, jr.key(1), 2).points)
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(1200, marks=pytest.mark.slow)])
