@@ -142,8 +142,10 @@ def settings_for(preset: str, problem: Problem) -> Settings:
     if problem.dim <= FEW_DIMENSIONS or preset not in _DRIVEN_HOW:
         return found
     hard = _fits_hard(problem)
-    driven = peclet_number(problem) > _PECLET
-    found = (_driven if driven else _diffusive)(preset, found, problem, hard)
+    if peclet_number(problem) > _PECLET:
+        found = _driven(preset, found, problem)
+    else:
+        found = _diffusive(preset, found, problem, soft=not (hard and all(problem.absorbing())))
     if not hard:
         return found
     found = found.changed({"network.hard": True})
@@ -151,9 +153,8 @@ def settings_for(preset: str, problem: Problem) -> Settings:
     return found.changed({"points.n_boundary": 8}) if all(problem.absorbing()) else found
 
 
-def _driven(preset: str, found: Settings, problem: Problem, hard: bool) -> Settings:
+def _driven(preset: str, found: Settings, problem: Problem) -> Settings:
     """Where drift counts: labels at their likelihood, and more points than parameters."""
-    del hard
     found = found.changed(_DRIVEN | _DRIVEN_HOW[preset])
     if current().on_cpu:
         return found.changed(_DRIVEN_ON_CPU.get(preset, {}))
@@ -164,14 +165,21 @@ def _driven(preset: str, found: Settings, problem: Problem, hard: bool) -> Setti
     return found.changed({"points.n_collocation": n, "points.n_boundary": n // 8})
 
 
-def _diffusive(preset: str, found: Settings, problem: Problem, hard: bool) -> Settings:
-    """Where it does not: the residual, with fewer points a step than parameters."""
+def _diffusive(preset: str, found: Settings, problem: Problem, *, soft: bool) -> Settings:
+    """Where it does not: the residual, with fewer points a step than parameters.
+
+    Args:
+        preset: its name.
+        found: settings so far.
+        problem: the boundary value problem.
+        soft: whether some boundary data are not built in.
+    """
     found = found.changed(_DIFFUSIVE | _DIFFUSIVE_HOW[preset])
     rows, most = _ROWS[preset]
     if current().on_cpu:
         found = found.changed(_DIFFUSIVE_ON_CPU[preset])
         rows, most = _ROWS_ON_CPU[preset]
-    if hard and all(problem.absorbing()):
+    if not soft:
         return found.changed({"points.n_collocation": rows})
     # values on the boundary must tell the products of all pairs of coordinates apart
     on = max(rows // 2, min(problem.dim**2, most))
