@@ -146,6 +146,8 @@ SLOW = (
     "reflex-edges",
     "hexagon-edges",
     "box-hole",
+    "straight-angle",
+    "squares",
 )  # others are built alike
 
 

@@ -348,7 +348,7 @@ def test_presets_look_at_the_dimension():
     assert many.points.visited == 0.5 and many.labels.likely and many.network.hard
     walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
     assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
-    assert many.n_labels == 4 * many.n_labels_at_once == 1600 and many.n_interior == 1600
+    assert many.n_labels == 8 * many.n_labels_at_once == 3840 and many.n_interior == 1920
     accelerator = Compute("gpu", 1, None, 1 << 20)
     with using(accelerator):  # more points than parameters, as far as there is room
         best = settings_for("best", fk.catalogue("ou-exit-10d").problem)
@@ -403,10 +403,13 @@ def test_presets_look_at_what_moves_paths():
     # data that are functions are known on the boundary only
     assert not laplace.network.hard and laplace.training.momentum > 0
     assert laplace.points.visited == 0 and not laplace.labels.likely
+    cube = fk.Box([0.0] * 60, [1.0] * 60)
     with using(Compute("gpu", 1, None, 1 << 20)):
-        names = "poisson-100d", "two-body-100d"
-        soft, hard = (settings_for("best", fk.catalogue(name).problem) for name in names)
-    assert (soft.points.n_collocation, soft.points.n_boundary) == (2250, 10_000)
+        soft, hard = (
+            settings_for("best", fk.Problem(cube, source=1.0, boundary=data, check=False))
+            for data in (lambda x: x[0], 2.0)
+        )
+    assert (soft.points.n_collocation, soft.points.n_boundary) == (2250, 3600)
     assert hard.network.hard and hard.points.n_collocation == 4500
 
 

@@ -71,6 +71,7 @@ def test_numpy_exit_times():
     assert_near_reference(time_numpy(POINTS, 200, 1e-2, 1), load_reference("met").values(POINTS))
 
 
+@pytest.mark.slow
 def test_paths_record(capsys, tmp_path):
     out = tmp_path / "new" / "paths.json"
     words = ["bench", "paths", "--points", "4", "--paths", "40", "--repeats", "1"]
@@ -147,6 +148,7 @@ def test_step_counts_operations():
     assert gradient_flops(network(5, 2), 7) == 3 * 7 * 4 * 2 * (2 * 5 + 5 * 5 + 5 * 1)
 
 
+@pytest.mark.slow
 def test_step_says_why_a_peer_failed(capsys, monkeypatch, tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho 'ImportError: no jinns' >&2\nexit 3\n", encoding="utf-8")

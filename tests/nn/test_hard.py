@@ -81,8 +81,9 @@ def with_time(points, timed):
     return jnp.pad(points, ((0, 0), (1, 0)), constant_values=0.3) if timed else points
 
 
-BOUNDARY = ["poisson", "met", "committor", "schrodinger", "variable-diffusion", "laplace-10d"]
-BOUNDARY += ["ornstein-uhlenbeck", *own_cases()]
+ALIKE = ["poisson", "met", "schrodinger", "variable-diffusion"]  # as others, in other shapes
+BOUNDARY = ["committor", "laplace-10d", "ornstein-uhlenbeck", *own_cases()]
+BOUNDARY += [pytest.param(name, marks=pytest.mark.slow) for name in ALIKE]
 
 
 @pytest.mark.parametrize("name", BOUNDARY)
