@@ -430,7 +430,7 @@ def held_out(monkeypatch):
         monkeypatch.setattr(_train, "polish", steps)
         monkeypatch.setattr(_train, "_misses", misses)
         likely = {
-            "labels.likely": True, "labels.held_out": share, "training.steps": 20 * len(ends),
+            "labels.likely": True, "labels.held_out": share, "training.steps": 20 * len(ends) + 20,
         }  # fmt: skip
         return _train.train(Job.of(EXIT, small.changed(likely), "fk-pinn"), labels), seen
 

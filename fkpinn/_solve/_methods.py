@@ -153,7 +153,7 @@ def polisher(settings: Settings, steps: int, whole: float = 0.6) -> NaturalGradi
     # With fresh points in every step and less damping, directions that these points hardly
     # determine would be moved by chance; towards the end that chance is averaged out.
     momentum = settings.training.momentum
-    damping, settle = max(_POLISH, settings.training.damping), int(whole * steps)
+    damping, settle = max(_POLISH, settings.training.damping), round(whole * steps)
     return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=settle)
 
 

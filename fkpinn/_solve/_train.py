@@ -26,7 +26,7 @@ from ._settings import Settings
 
 _ROUND_STEPS = 40  # of a round, where the settings name none
 _LIKELY_STEPS = 20  # between two looks at the residual that is left
-_WHOLE = 0.8  # share of these steps that is not cut
+_WHOLE = 16  # of these that are not cut
 _SURE = 3.0  # standard errors
 _REGRESSION = 1e-2  # damping of steps on labels alone, which would be learnt by heart
 _OWN_STEPS = 500  # of an optimizer of the user's, where the settings name none
@@ -54,22 +54,22 @@ def train(job: Job, labels: Labels | None) -> Fit:
 def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
     """Steps on labels that are weighed anew against the residual now and then.
 
-    Some labels are kept back. If after some steps the network misses them by more than before, by
-    more than chance, these steps are taken back and training ends. If in the end it misses them by
-    more than their noise, it is compared with a network that is fitted to labels alone.
+    A step sees a share of the labels, whose chance the last steps average out. Some labels are
+    kept back. If after some steps the network misses them by more than before, by more than
+    chance, these steps are taken back and training ends. If in the end it misses them by more than
+    their noise, it is compared with a network that is fitted to labels alone.
     """
     settings, size = job.settings, solution_size(labels)
     kept, held = _held_out(labels, settings.labels.held_out, job.stream / "held out")
-    found, missed = None, None
-    for part, taken in enumerate(range(0, settings.training.steps, _LIKELY_STEPS)):
-        left = settings.training.steps - taken
-        few = settings.changed({"training.polish_steps": min(left, _LIKELY_STEPS)})
+    found, missed, taken = None, None, 0
+    for part, steps in enumerate(_parts(settings.training.steps)):
+        few = settings.changed({"training.polish_steps": steps})
         folder = None if job.folder is None else job.folder / f"likely-{part}"
         more = polish(
             dataclasses.replace(job, settings=few),
             network if found is None else found.network, kept,
-            size=size, name="likelihood", stream=job.stream / "likely" / part, whole=_WHOLE,
-            folder=folder,
+            size=size, name="likelihood", stream=job.stream / "likely" / part, folder=folder,
+            whole=min(_WHOLE / steps, 1.0),
         )  # fmt: skip
         now = None if held is None else _misses(more.network, held)
         if found is not None and now is not None and _rose(missed, now):
@@ -77,14 +77,21 @@ def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
                 f"likelihood: labels that were kept back say that steps after {taken} led away; "
                 f"they were taken back"
             )
-            kinder = joined(found, more)._replace(network=found.network)
-            found = kinder._replace(stopped=[*kinder.stopped, note])
+            both = joined(found, more)
+            found = both._replace(network=found.network, stopped=[*both.stopped, note])
             break
         found, missed = more if found is None else joined(found, more), now
+        taken += steps
     assert found is not None
     if held is None or missed is None or not _above_noise(missed, held):
         return found
     return _or_labels_alone(job, network, found, kept, held, size)
+
+
+def _parts(steps: int) -> list[int]:
+    """Steps of each part; the last is up to twice as long, so that more steps are cut."""
+    n = max(round(steps / _LIKELY_STEPS) - 1, 1)
+    return [_LIKELY_STEPS] * (n - 1) + [steps - _LIKELY_STEPS * (n - 1)]
 
 
 def _or_labels_alone(
@@ -96,7 +103,7 @@ def _or_labels_alone(
     )
     alone = polish(
         dataclasses.replace(job, settings=few), network, kept,
-        size=size, name="labels alone", stream=job.stream / "labels alone", whole=_WHOLE,
+        size=size, name="labels alone", stream=job.stream / "labels alone",
         folder=None if job.folder is None else job.folder / "labels-alone", regress=True,
     )  # fmt: skip
     before, after = _misses(found.network, held), _misses(alone.network, held)
