@@ -93,7 +93,7 @@ _DRIVEN_ON_CPU = {
     "quick": {
         "network.widths": (24, 24, 24),
         "points.n_collocation": 2400,
-        "training.steps": 160,
+        "training.steps": 240,
     },
     "best": {
         "network.widths": (32, 32, 32),
