@@ -57,7 +57,12 @@ def _few_maps():
         jax.clear_caches()
 
 
-FIRST = ("test_solve", "test_python_api", "test_docs_code")  # the longest, so that none is last
+FIRST = (  # the longest, so that none is last
+    "test_solve", "test_python_api", "test_docs_code", "test_sampling", "test_spheres",
+    "test_certify", "test_estimate", "test_bench", "test_experiments", "test_fem", "test_variance",
+    "test_hard", "test_start", "test_lanes", "test_optimizers", "test_random", "test_coverage",
+    "test_operator", "test_visits", "test_fit", "test_developing", "test_problem",
+)  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
