@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._compute import precision
 from .._files import pack, parse, reading, unpack
 from .._interval import skewed_limits
 from .._records import write_bytes
@@ -45,8 +46,9 @@ class Labels(NamedTuple):
 
     def error(self) -> Float[Array, " n"]:
         """Standard error, bias and truncation together; an unknown bias counts as none."""
-        bias = jnp.nan_to_num(self.bias)
-        return jnp.sqrt(self.stderr**2 + bias**2 + self.truncation**2)
+        with precision(self.stderr.dtype):
+            bias = jnp.nan_to_num(self.bias)
+            return jnp.sqrt(self.stderr**2 + bias**2 + self.truncation**2)
 
     def noise(self) -> float:
         """Root mean square of `error`."""
@@ -58,11 +60,12 @@ class Labels(NamedTuple):
 
     def rows(self, rows: np.ndarray) -> "Labels":
         """Some of the labels, by their numbers."""
-        kept = {
-            name: jnp.asarray(getattr(self, name))[rows]
-            for name in self._fields
-            if name not in ("n_paths", "provenance")
-        }
+        with precision(self.value.dtype):
+            kept = {
+                name: jnp.asarray(getattr(self, name))[rows]
+                for name in self._fields
+                if name not in ("n_paths", "provenance")
+            }
         return self._replace(**kept)
 
     def joined(self, other: "Labels") -> "Labels":

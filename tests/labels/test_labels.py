@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._compute import precision
 
 ONE_WIDTH = helpers.lanes((512,), 1 << 16, 2)  # one width compiles once; labels do not depend on it
 
@@ -111,6 +112,15 @@ def test_some_of_the_labels():
     np.testing.assert_array_equal(some.value, [5.0, 3.0])
     np.testing.assert_allclose(some.stderr, [0.3, 0.1])
     assert some.n_paths == labels.n_paths and len(some.bias) == len(some.unfinished) == 2
+
+
+def test_double_precision_stays_where_single_is_the_rule(recwarn):
+    labels = fk.Labels.from_data(np.zeros((2, 1)), [1 / 3, 2 / 3], 1 / 3)
+    with precision("float32"):
+        picked, error = labels.rows(np.array([1])), labels.error()
+    assert picked.value.dtype == error.dtype == jnp.float64
+    assert float(picked.value[0]) == 2 / 3 and float(error[0]) == pytest.approx(1 / 3, rel=1e-15)
+    assert not recwarn
 
 
 def test_error_is_the_root_of_the_sum_of_squares():
