@@ -1,3 +1,4 @@
+import gc
 import importlib.metadata
 import itertools
 import os
@@ -39,6 +40,10 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 # Every shape and type in every signature is checked while the tests run. `import fkpinn` must
 # come after this; the package loads its parts lazily, so each of them passes through the hook.
 install_import_hook("fkpinn", "beartype.beartype")
+
+
+# Compiled functions make millions of objects that stay: looking through them takes long.
+gc.set_threshold(50_000, 20, 100)
 
 
 @pytest.fixture
