@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow coverage lint docs clean
+.PHONY: help install demo test fast test-slow coverage lint docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,7 @@ lint: install  ## Style, format and types
 test: install  ## Lint and the fast test suite, side by side
 	@$(MAKE) --no-print-directory -j 2 lint fast
 
-.PHONY: fast
-fast: install
+fast: install  ## The fast test suite alone
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
 
 test-slow: install  ## The slow tests only
