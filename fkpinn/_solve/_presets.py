@@ -180,6 +180,8 @@ def _diffusive(preset: str, found: Settings, problem: Problem, *, soft: bool) ->
     if current().on_cpu:
         found = found.changed(_DIFFUSIVE_ON_CPU[preset])
         rows, most = _ROWS_ON_CPU[preset]
+    room = _MOST_DERIVATIVES // _parameters(found, problem)
+    rows, most = min(rows, room), min(most, room)
     if not soft:
         return found.changed({"points.n_collocation": rows})
     # values on the boundary must tell the products of all pairs of coordinates apart
