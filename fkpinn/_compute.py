@@ -167,9 +167,9 @@ def in_context(work: Callable[..., _R]) -> Callable[..., _R]:
     """The same function for another thread, which would not inherit precision and device."""
     dtype, compute = current_precision(), _chosen.get()
 
-    def run(*arguments: Any) -> _R:
+    def run(*arguments: Any, **how: Any) -> _R:
         with precision(dtype), using(compute):
-            return work(*arguments)
+            return work(*arguments, **how)
 
     return run
 

@@ -36,6 +36,7 @@ from fkpinn._solve import (
 from fkpinn._solve._certify import compile_ahead
 from fkpinn._solve._improve import corrected
 from fkpinn._solve._job import Parts
+from fkpinn._solve._methods import Weighted, natural_phases
 from fkpinn._solve._presets import peclet_number
 from fkpinn._solve._settings import read_config, write_config
 from fkpinn._solve._visit import visit
@@ -482,6 +483,22 @@ def test_path_points_likelihood_and_corrections_in_one_run(tmp_path):
     bound = json.loads((tmp_path / "run" / "result.json").read_text())["occupation"]
     assert found.certificate["ci_low"] < bound["l2_rel"] < 30 * found.certificate["ci_high"]
     assert bound["boundary"] < 1e-5 * bound["l2_abs"]  # data built in
+
+
+@pytest.mark.parametrize(
+    ("changes", "polished"),
+    [
+        ({}, True),
+        ({"certificate.target": 1e-3, "certificate.rounds": 2}, False),
+        ({"certificate.target": 1e-3, "certificate.rounds": 0}, True),
+        ({"certificate.target": 1e-3, "certificate.rounds": 2, "training.momentum": 0.0}, True),
+    ],
+)
+def test_last_steps_wait_for_a_certificate_where_rounds_take_the_same(changes, polished):
+    how = {"training.momentum": 0.9, "training.polish_steps": 5, "certificate.seconds": 9.0}
+    settings = fk.Settings().changed(how | changes)
+    phases = natural_phases(Weighted(fk.catalogue("met").problem, settings, None, 1.0))
+    assert ("polish" in [phase.name for phase in phases]) == polished
 
 
 def test_no_other_optimizer_follows_the_one_that_was_asked_for(monkeypatch):

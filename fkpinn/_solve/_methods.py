@@ -74,13 +74,23 @@ def natural_phases(work: Weighted) -> list[Phase]:
     optimizer = NaturalGradient(damping=start, least=least, momentum=training.momentum)
     steps = training.steps or _NATURAL_STEPS
     phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
-    if training.polish_steps:
+    if training.polish_steps and not _come_as_rounds(work.settings):
         final = work.given or Fixed(polish_weights(work.problem, work.settings) | {"labels": 0.0})
         last = polisher(work.settings, training.polish_steps)
         phases.append(
             Phase("polish", last, training.polish_steps, final, redraw, training.polish_times)
         )
     return phases
+
+
+def _come_as_rounds(settings: Settings) -> bool:
+    """Whether the last steps wait for a certificate that says they are needed.
+
+    With momentum those of a round are the same; without it a round takes more points.
+    """
+    certificate = settings.certificate
+    wanted = certificate.target is not None and certificate.rounds > 0 and certificate.seconds > 0
+    return wanted and settings.training.momentum > 0
 
 
 def first_order_phases(work: Weighted) -> list[Phase]:

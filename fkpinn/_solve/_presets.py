@@ -124,7 +124,7 @@ _DIFFUSIVE_HOW = {
         "network.widths": (128, 128, 128),
         "training.steps": 150,
         "training.polish_steps": 400,
-        "certificate.rounds": 2,
+        "certificate.rounds": 3,
     },
 }
 _DIFFUSIVE_ON_CPU = {

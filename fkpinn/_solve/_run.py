@@ -3,6 +3,7 @@
 import dataclasses
 import platform
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._compute import Compute, precision, using
+from .._compute import Compute, in_context, precision, using
 from .._field import AbstractField
 from .._files import read_json, reading
 from .._lock import alone
@@ -250,10 +251,11 @@ def _written(
         trained.stopped.append(f"the network is not kept in the folder: {error}")
         solution = _solution(job, name, found)
     beside = {"occupation": None, "value": None}
-    if found.certificate is not None:
-        beside = _beside(problem, trained.network, found.certificate, job.stream, job.progress)
-    axes, values, exact = slice_through(problem, trained.network, truth)
-    more = {} if problem.dim <= 2 else profile(problem, trained.network, truth)
+    with ThreadPoolExecutor(1) as pool:  # most of it is compiling
+        cuts = pool.submit(in_context(_cuts), problem, trained.network, truth)
+        if found.certificate is not None:
+            beside = _beside(problem, trained.network, found.certificate, job.stream, job.progress)
+        (axes, values, exact), more = cuts.result()
     if found.certificate is not None:
         more |= corrections(problem, trained.network, found.certificate)
     fields = save_fields(out, trained.network, axes, values, exact, found.labels, more)
@@ -288,6 +290,14 @@ def _written(
     return solution, result
 
 
+def _cuts(
+    problem: Problem, network: Any, truth: AbstractReference | None
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """What pictures of the solution show: a slice, and a profile where maps end."""
+    more = {} if problem.dim <= 2 else profile(problem, network, truth)
+    return slice_through(problem, network, truth), more
+
+
 def _beside(
     problem: Problem,
     network: Any,
@@ -297,10 +307,16 @@ def _beside(
 ) -> dict[str, Any]:
     """What stands beside a certificate: a second bound, and the value at the center."""
     makers = {"occupation": second_bound, "value": central_value}
-    return {
-        name: make(problem, network, certificate, seed=(stream / name).seed, progress=progress)
-        for name, make in makers.items()
-    }
+    how = {"occupation": progress, "value": None}  # the longer one shows how far it is
+    with ThreadPoolExecutor() as pool:
+        found = {
+            name: pool.submit(
+                in_context(make), problem, network, certificate,
+                seed=(stream / name).seed, progress=how[name],
+            )
+            for name, make in makers.items()
+        }  # fmt: skip
+        return {name: record.result() for name, record in found.items()}
 
 
 def _solution(job: Job, name: str, found: Outcome) -> Solution:

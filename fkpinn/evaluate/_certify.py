@@ -211,7 +211,7 @@ class _Pair(NamedTuple):
 
     def refined(self, paths: DefectPaths, count: int, batch: int) -> "_Pair":
         """With half the step; the paths so far become the coarse ones."""
-        paths.dt *= 0.5
+        paths.steps = paths.steps.times(0.5)
         fine = paths.run(count, stream=f"batches/{batch}")
         return _Pair(fine, self.fine, self.seconds + _seconds(fine))
 

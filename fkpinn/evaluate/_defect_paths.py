@@ -15,6 +15,7 @@ from .._progress import AbstractProgress, Renamed, SilentProgress
 from .._streams import Stream
 from ..labels import (
     Labels,
+    Steps,
     choose_scheme,
     compile_labels,
     defect_problem,
@@ -76,10 +77,10 @@ class DefectPaths:
         self.walk: AbstractWalk = choose_scheme(self.problem, scheme).walk
         self.stepped: bool = not isinstance(self.walk, Spheres)
         with precision(dtype):
-            steps = steps_for(problem, self.points, self.walk, _REACH)
-        self.dt: float = dt or steps.dt
-        self.refine: int = _REFINE if dt else max(_REFINE, steps.refine)
-        self.long: bool = not dt and steps.refine > 1
+            usual = steps_for(problem, self.points, self.walk, _REACH)
+        self.long: bool = not dt and usual.refine > 1
+        refine = _REFINE if dt else max(_REFINE, usual.refine)
+        self.steps: Steps = Steps(dt or usual.dt, refine if self.stepped else 1)
 
     def run(
         self,
@@ -95,12 +96,14 @@ class DefectPaths:
         A `pilot` is like any other run, and progress calls it so.
         """
         part = ", pilot" if pilot else ", twice the step" if coarse else ""
+        steps = self.steps.times(2.0) if coarse else self.steps
         with precision(self.dtype):
             return estimate_labels(
                 self.problem,
                 self.points,
                 n_paths=n_paths,
-                dt=2 * self.dt if coarse else self.dt,
+                dt=steps.dt,
+                near=steps.near,
                 seed=(self.stream / stream).seed,
                 bias=bias,
                 warn=False,  # of rare, heavy paths; the spread over the points knows them
@@ -111,7 +114,9 @@ class DefectPaths:
     def compile(self, n_paths: int) -> None:
         """What runs of about so many paths need."""
         with precision(self.dtype):
-            compile_labels(self.problem, self.points, n_paths=n_paths, dt=self.dt, **self._how())
+            compile_labels(
+                self.problem, self.points, n_paths=n_paths, dt=self.steps.dt, **self._how()
+            )
 
     def lanes(self) -> Lanes:
         """For runs of all sizes, which share what is compiled; few enough for their derivatives."""
@@ -130,7 +135,7 @@ class DefectPaths:
             "scheme": self.walk,
             "read_every": self._read_every(),
             "forget": _FORGET,
-            "refine": self.refine if self.stepped else 1,
+            "refine": self.steps.refine,
             "compute": compute,
         }
 

@@ -23,6 +23,7 @@ from .._streams import Stream
 from ..domain import AbstractDomain
 from ..problem import Problem
 from ..sde import (
+    NEAR,
     AbstractWalk,
     Plan,
     Scheme,
@@ -58,6 +59,7 @@ def estimate_labels(
     read_every: int = 1,
     forget: float = 1e-7,
     refine: int | None = None,
+    near: float = NEAR,
     bias: bool = False,
     throw: bool = True,
     warn: bool = True,
@@ -92,6 +94,7 @@ def estimate_labels(
         refine: next to absorbing walls and in strong drift steps are up to so many times shorter (a
             power of 2 up to 1024), where the problem has no horizon; by default 1 with a `dt` of
             yours, else what `fkpinn.labels.steps_for` says.
+        near: there a step reaches no further than the way to the wall over this.
         bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
         warn: warn where single paths dominate the average at many points; `provenance["heavy"]`
@@ -104,7 +107,8 @@ def estimate_labels(
     Returns:
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
-    dt, refine = _steps(problem, points, scheme, dt, refine, t_max)
+    steps = _steps(problem, points, scheme, dt, refine, t_max)._replace(near=near)
+    dt, refine = steps.dt, steps.refine
     how: dict[str, Any] = {
         "scheme": scheme, "t_max": t_max, "antithetic": antithetic, "control": control,
         "read_every": read_every, "forget": forget, "refine": refine,
@@ -112,12 +116,13 @@ def estimate_labels(
     stream = Stream(seed)
     with using(compute):
         chosen, plan = _planned(
-            problem, points, n_paths=n_paths, dt=dt, seed=(stream / "paths").seed, **how
+            problem, points, n_paths=n_paths, dt=dt, near=near, seed=(stream / "paths").seed, **how
         )
         lanes = current().lanes_for(len(points) * n_paths, problem.dim)
         progress = progress or SilentProgress()
         store, partial = _files(store)
         options = {"read_every": read_every, "forget": forget, "refine": refine, "bias": bias}
+        options |= {"near": near} if refine > 1 else {}
         who = {} if store is None else identity(plan, chosen.name, seed=seed, **options)
         if store is not None and store.exists():
             return _stored(store, plan, who)
@@ -126,8 +131,9 @@ def estimate_labels(
             labels = _estimated(plan, chosen, lanes, work, t_max, throw, warn, progress)
             labels.provenance["seed"] = seed
             if bias and not isinstance(plan.walk, Spheres):
+                long = steps.times(2.0)
                 coarse = estimate_labels(
-                    problem, points, n_paths=max(4, n_paths // 4 * 2), dt=2 * dt,
+                    problem, points, n_paths=max(4, n_paths // 4 * 2), dt=long.dt, near=long.near,
                     seed=(stream / "coarse").seed, throw=throw, warn=False, progress=progress,
                     compute=dataclasses.replace(current(), lanes=lanes),  # shares compiled code
                     **how,
@@ -296,7 +302,7 @@ def _visiting(
     most: int,
 ) -> tuple[Plan, Lanes, list[tuple[int, int]]]:
     """The work of `visited_places`."""
-    dt, refine = _steps(problem, points, scheme, dt, refine)
+    dt, refine, _ = _steps(problem, points, scheme, dt, refine)
     _, plan = _planned(
         problem, points, n_paths=n_paths, dt=dt, scheme=scheme, read_every=1, forget=1e-7,
         refine=refine, seed=(Stream(seed) / "paths").seed,
@@ -320,6 +326,7 @@ def _planned(
     read_every: int,
     forget: float,
     refine: int,
+    near: float = NEAR,
     t_max: float = float("inf"),
     seed: int = 0,
     antithetic: bool = False,
@@ -329,12 +336,15 @@ def _planned(
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
     walk = _with_options(chosen, control, read_every, forget, refine)
     _check(problem, points, n_paths, dt, t_max, antithetic)
+    if not (np.isfinite(near) and near > 0):
+        raise ValueError(f"`near` must be positive; got {near!r}.")
     if refine > 1 and np.isfinite(t_max):
         raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
     if isinstance(walk, Spheres):
         n_steps = _MOST_SPHERES
-    return chosen, Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control)
+    plan = Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control, near=near)
+    return chosen, plan
 
 
 def _files(store: Path | str | None) -> tuple[Path | None, Path | None]:

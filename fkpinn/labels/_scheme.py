@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from .._compute import FEW_DIMENSIONS
 from ..problem import Problem
 from ..sde import (
+    NEAR,
     AbstractWalk,
     BridgeExit,
     EulerMaruyama,
@@ -88,10 +89,18 @@ def choose_scheme(
 
 
 class Steps(NamedTuple):
-    """A time step, and how many times shorter it may be next to walls and in strong drift."""
+    """A time step, and how many times shorter it may be next to walls and in strong drift.
+
+    Walls are near where they are no further than `near` times the reach of a step.
+    """
 
     dt: float
     refine: int
+    near: float = NEAR
+
+    def times(self, factor: float) -> "Steps":
+        """All steps so many times as long, those next to walls too."""
+        return Steps(factor * self.dt, self.refine, self.near / math.sqrt(factor))
 
 
 def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REACH) -> float:

@@ -5,6 +5,7 @@ from ._exit import AbstractExit as AbstractExit
 from ._exit import BridgeExit as BridgeExit
 from ._exit import PlainExit as PlainExit
 from ._exit import ShiftedExit as ShiftedExit
+from ._lane import NEAR as NEAR
 from ._lane import AbstractWalk as AbstractWalk
 from ._lane import absorbed_value as absorbed_value
 from ._lost import describe_lost_path as describe_lost_path

@@ -14,6 +14,7 @@ from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import Layout, Problem
 
 Control: TypeAlias = Callable[..., Any] | None  # of one point; its gradient makes a martingale
+NEAR = 4.0  # ways to a wall over the reach of a step, where steps become shorter
 FORGET = 1e-7  # a path with a smaller discount adds nothing any more
 
 
@@ -44,6 +45,13 @@ class Visit(NamedTuple):
         return kept._replace(total=total)
 
 
+class Varying(NamedTuple):
+    """Of a path whose steps are shorter next to walls."""
+
+    near: Scalar  # ways to a wall over the reach of a step: below, steps are shorter
+    last: Scalar  # the time step before, 0 at first
+
+
 class Lane(NamedTuple):
     """A path on its way. What a problem has no use for is None."""
 
@@ -60,6 +68,7 @@ class Lane(NamedTuple):
     running: Int32[Array, ""]  # 1 or 0
     late: Int32[Array, ""] | None  # 1 if cut
     visit: Visit | None = None
+    varying: Varying | None = None
 
     def saw(self, x: Point, weight: Scalar) -> "Lane":
         """The path after a place that counts so much."""
@@ -128,6 +137,10 @@ class AbstractWalk(eqx.Module):
     def discounts(self, problem: Problem) -> bool:
         """Whether paths carry a discount."""
         return not problem.reaction.is_zero or any(c.discounts for c in problem.conditions())
+
+    def varies(self, problem: Problem) -> bool:
+        """Whether time steps of a path differ."""
+        return False
 
     def fits_kernel(self, problem: Problem) -> bool:
         """Whether paths are worth a kernel, which takes long to compile."""

@@ -13,13 +13,11 @@ from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import Problem
 from ._exit import AbstractExit, spread_across
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
-from ._reflect import Wall, collect_flux, discounted, meet_walls
+from ._reflect import Wall, absorbing_distance, collect_flux, discounted, meet_walls
 from ._stepper import AbstractStepper
 
 Noise: TypeAlias = Float[Array, " m"]
 Drawn: TypeAlias = Float[Array, " w"]
-
-_QUARTER = 4.0  # ways to a wall over the reach of a step, where steps become shorter
 
 
 class Scheme(AbstractWalk):
@@ -28,8 +26,9 @@ class Scheme(AbstractWalk):
     With `read_every > 1` they are read at one step picked at random among so many, and count for
     all of them: the same mean, more variance, less work where they are dear. A path whose
     discount is below `forget` has ended. Steps are up to `refine` times shorter where an absorbing
-    wall is near, so that they reach no further than a quarter of the way, and where the drift would
-    carry a path further than the noise; not where time counts.
+    wall is near, so that they reach no further than a share of the way, and where the drift would
+    carry a path further than the noise; not where time counts. Integrals along the path weigh each
+    place with the mean of the steps before and after it.
     """
 
     stepper: AbstractStepper
@@ -51,16 +50,19 @@ class Scheme(AbstractWalk):
         """Steps that share one look at the source."""
         return self.read_every
 
+    def varies(self, problem: Problem) -> bool:
+        """Next to walls, where no time counts."""
+        return self.refine > 1 and not problem.timed
+
     def begin(self, problem: Problem, lane: Lane) -> Lane:
-        """The trapezoidal rule halves the first term."""
-        if self.stepper.order == 1:
+        """The trapezoidal rule halves the first term; where steps vary, none came before."""
+        if self.stepper.order == 1 or lane.varying is not None:
             return lane
         z = lane.at(problem.layout, lane.x)
-        dt = _local_step(problem, self, z, lane.dt)
-        lane = lane._replace(payoff=-0.5 * problem.source(z) * dt)
+        lane = lane._replace(payoff=-0.5 * problem.source(z) * lane.dt)
         if lane.log_discount is None:
             return lane
-        return lane._replace(log_discount=0.5 * problem.reaction(z) * dt)
+        return lane._replace(log_discount=0.5 * problem.reaction(z) * lane.dt)
 
     def advance(self, problem: Problem, control: Control, lane: Lane, numbers: Numbers) -> Lane:
         """Take the steps the numbers are for; an ended path stays where it is."""
@@ -82,7 +84,7 @@ class Scheme(AbstractWalk):
         met = None
         if not all(problem.absorbing()):
             met = Wall(z, zero, jnp.int32(0), lane.log_discount)
-        paying = _Paying(z, zero, lane.log_discount, met)
+        paying = _Paying(z, zero, zero, lane.log_discount, met)
         return Reading(lane, step, paying, jnp.int32(0))
 
     def step_and_read(
@@ -119,7 +121,7 @@ class Scheme(AbstractWalk):
         if problem.timed:  # a parabolic path that was not stopped has reached the horizon
             x = jnp.where(cut, lane.x, x)
         z = lane.at(problem.layout, x)
-        dt = _local_step(problem, self, z, lane.dt)
+        dt = lane.dt if lane.varying is None else lane.varying.last
         discount = _discount(problem, self, lane.log_discount, z, dt)
         payoff = lane.payoff + lane.partial
         if self.stepper.order > 1:
@@ -137,7 +139,8 @@ class _Paying(NamedTuple):
     """What the income of a step is read from: its beginning, and the wall it met if any."""
 
     z: SpaceTimePoint
-    dt: Scalar
+    weight: Scalar  # time that it counts for
+    dt: Scalar  # of which the discount lacks half
     log_discount: Scalar | None
     wall: Wall | None
 
@@ -155,16 +158,18 @@ def _step(
     problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform
 ) -> tuple[Lane, _Paying]:
     stepper, z = scheme.stepper, lane.at(problem.layout, lane.x)
-    dt = _local_step(problem, scheme, z, lane.dt)
+    dt = _local_step(problem, scheme, z, lane)
+    weight, lacking = dt, dt
+    if lane.varying is not None and stepper.order > 1:
+        weight, lacking = 0.5 * (lane.varying.last + dt), lane.varying.last
     partial, log_discount, wall = lane.partial, lane.log_discount, None
     if control is not None:
         push = problem.dynamics.push(z, jnp.sqrt(dt) * noise)
         slope = problem.space(jax.grad(control)(z))
-        partial = partial - _discount(problem, scheme, lane.log_discount, z, dt) * jnp.dot(
-            slope, push
-        )
+        discount = _discount(problem, scheme, lane.log_discount, z, lacking)
+        partial = partial - discount * jnp.dot(slope, push)
     if log_discount is not None:
-        log_discount = log_discount - problem.reaction(z) * dt
+        log_discount = log_discount - problem.reaction(z) * weight
     n_signs = stepper.n_signs(problem)
     signs = jnp.where(uniform[:n_signs] < 0.5, -1.0, 1.0).astype(dt.dtype)
     x = stepper.step(problem, z, dt, noise, signs)
@@ -180,13 +185,16 @@ def _step(
         at = lane._replace(step=lane.step + np.uint32(1)).at(problem.layout, met.wall)
         wall = Wall(at, met.local_time, met.part.astype(jnp.int32), log_discount)
         log_discount = discounted(problem, wall)
-    paying = _Paying(z, dt, lane.log_discount, wall)
+    paying = _Paying(z, weight, lacking, lane.log_discount, wall)
     if scheme.read_every == 1:
         partial = partial + _income(problem, scheme, paying)
     step = lane.step + np.uint32(1)
     moved = lane
     if lane.visit is not None:
-        moved = lane.saw(lane.x, dt * _discount(problem, scheme, lane.log_discount, z, dt))
+        discount = _discount(problem, scheme, lane.log_discount, z, lacking)
+        moved = lane.saw(lane.x, weight * discount)
+    if lane.varying is not None:
+        moved = moved._replace(varying=lane.varying._replace(last=dt))
     moved = moved._replace(step=step, x=x, log_discount=log_discount, partial=partial)
     running = ~ended
     if lane.n_steps is not None:
@@ -197,9 +205,10 @@ def _step(
     return lane.then(moved._replace(running=running.astype(jnp.int32))), paying
 
 
-def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, dt: Scalar) -> Scalar:
+def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, lane: Lane) -> Scalar:
     """The time step there: shorter near absorbing walls and in strong drift, if so chosen."""
-    if scheme.refine == 1 or problem.timed:
+    dt = lane.dt
+    if lane.varying is None:
         return dt
     x, ends, spread = problem.space(z), problem.absorbing(), spread_across(problem, z, dt)
     share = jnp.ones_like(dt)
@@ -207,8 +216,8 @@ def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, dt: Scalar)
         if all(ends):
             depth = -problem.domain.level(x)
         else:
-            depth = jnp.min(jnp.where(jnp.asarray(ends), problem.domain.part_distance(x), jnp.inf))
-        share = jnp.maximum(depth / (_QUARTER * spread), 0.0) ** 2
+            depth = absorbing_distance(problem, x)
+        share = jnp.maximum(depth / (lane.varying.near * spread), 0.0) ** 2
     if not problem.drift.is_zero:
         carried = jnp.sum((problem.drift(z) * dt) ** 2)
         share = jnp.minimum(share, spread**2 / jnp.maximum(carried, spread**2))
@@ -217,16 +226,15 @@ def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, dt: Scalar)
 
 def _income(problem: Problem, scheme: Scheme, paying: _Paying) -> Scalar:
     """What source and walls pay in a step."""
-    dt = paying.dt
-    income = jnp.zeros_like(dt)
+    income = jnp.zeros_like(paying.dt)
     if not problem.source.is_zero:
-        gain = problem.source(paying.z) * dt
-        income = _discount(problem, scheme, paying.log_discount, paying.z, dt) * gain
+        gain = problem.source(paying.z) * paying.weight
+        income = _discount(problem, scheme, paying.log_discount, paying.z, paying.dt) * gain
     return income if paying.wall is None else income + collect_flux(problem, paying.wall)
 
 
 def _discount(problem: Problem, scheme: Scheme, log_discount: Scalar | None, z, dt) -> Scalar:
-    """Discount at the start of a step; the log of order 2 still lacks half a step."""
+    """Discount at the start of a step; the log of order 2 still lacks half of `dt`."""
     if log_discount is None:
         return jnp.ones_like(dt)
     half = 0.5 if scheme.stepper.order > 1 else 0.0

@@ -1,5 +1,6 @@
 """Walls that push back: reflection with local time on Neumann and Robin parts."""
 
+import functools
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -30,16 +31,15 @@ def meet_walls(
     known law; by Skorokhod's construction the local time is how far that least depth lies
     beyond the wall. Exact for constant coefficients and a flat wall.
     """
-    domain, ends = problem.domain, np.asarray(problem.absorbing())
+    domain, ends = problem.domain, np.flatnonzero(problem.absorbing())
     old = problem.space(z)
     spread = spread_across(problem, z, dt)
     distances, depth = domain.part_distance(x), -domain.signed_distance(x)
     part = jnp.argmin(distances)
-    at_end = jnp.any(jnp.asarray(ends) & (part == jnp.arange(len(ends))))
+    at_end = functools.reduce(jnp.logical_or, [part == k for k in ends], jnp.array(False))
     ended = ~jnp.all(jnp.isfinite(x))
-    if any(problem.absorbing()):
-        to_end = jnp.min(jnp.where(jnp.asarray(ends), distances, jnp.inf))
-        before = jnp.min(jnp.where(jnp.asarray(ends), domain.part_distance(old), jnp.inf))
+    if len(ends):
+        to_end, before = absorbing_distance(problem, x), absorbing_distance(problem, old)
         after = jnp.where((depth < 0) & at_end, -to_end, to_end)
         ended = ended | exit_rule.reached(problem, before, after, spread, of_exit)
     depth_before = -domain.signed_distance(old)
@@ -53,6 +53,14 @@ def meet_walls(
     pushed = pushed - (1.0 + 1e-3) * excess * domain.normal(pushed)
     where = jnp.where(local_time > 0, pushed, x)
     return Met(ended, where, x + depth * normal, local_time, part)
+
+
+def absorbing_distance(problem: Problem, x: Point) -> Scalar:
+    """To the nearest part at which paths end; there must be one."""
+    distances = problem.domain.part_distance(x)
+    return functools.reduce(
+        jnp.minimum, [distances[k] for k in np.flatnonzero(problem.absorbing())]
+    )
 
 
 class Wall(NamedTuple):

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, UInt32
 from .._compute import Lanes, current, in_context
 from ..problem import Problem
 from ._apart import apart
-from ._lane import AbstractWalk, Lane, Numbers, Visit
+from ._lane import NEAR, AbstractWalk, Lane, Numbers, Varying, Visit
 from ._path import Scheme
 from ._random import (
     PathStream,
@@ -43,7 +43,8 @@ class Plan(NamedTuple):
 
     With `antithetic`, path `2 j + 1` takes the normals of path `2 j` with the other sign.
     `control` is a function of one point whose gradient makes a martingale to be subtracted. Of a
-    batch, `visits` paths or fewer, spread evenly, hand back a place they visited.
+    batch, `visits` paths or fewer, spread evenly, hand back a place they visited. Where steps vary,
+    they are shorter in less than `near` times their reach from a wall.
     """
 
     problem: Problem
@@ -56,6 +57,7 @@ class Plan(NamedTuple):
     antithetic: bool = False
     control: Callable[..., Any] | None = None
     visits: int = 0
+    near: float = NEAR
 
 
 class Visits(NamedTuple):
@@ -202,6 +204,7 @@ class _Queue(NamedTuple):
     total: Any
     n_paths: Any
     dt: Array
+    near: Array
     n_steps: Any
     seed: tuple
     stride: Any
@@ -218,6 +221,7 @@ def _queue(plan: Plan, first: int, count: int) -> _Queue:
         total=np.uint32(count),
         n_paths=np.uint32(plan.n_paths),
         dt=jnp.asarray(plan.dt, plan.points.dtype),
+        near=jnp.asarray(plan.near, plan.points.dtype),
         n_steps=None if plan.n_steps is None else np.uint32(plan.n_steps),
         seed=tuple(map(jnp.asarray, seed_words(plan.seed))),
         stride=np.uint32(_stride(plan, count)),
@@ -501,9 +505,8 @@ def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
     def one_piece(_, lanes: Lane) -> Lane:  # no array holds the numbers of many steps
         n = _one_each(draw_normals, lanes.step, need.normals, piece)
         u = _one_each(draw_uniforms, lanes.step, need.uniforms, piece)
-        for k in range(piece // together):
-            lanes = advance(lanes, _numbers(n[k * m : (k + 1) * m], u[k * w : (k + 1) * w]))
-        return lanes
+        take = lambda lanes, n, u: advance(lanes, _numbers(n, u))
+        return _each_in_turn(how, take, lanes, _Many(n, m), _Many(u, w), piece // together)
 
     return jax.lax.fori_loop(0, how.steps // piece, one_piece, lanes)
 
@@ -520,9 +523,7 @@ def _steps_between_readings(how: _How, seed: tuple, lanes: Lane) -> Lane:
             step = reading.lane.step
             n = _one_each(draw_normals, step, m, piece)
             u = _one_each(draw_uniforms, step, w, piece)
-            for k in range(piece):
-                reading = parts.take(reading, n[k * m : (k + 1) * m], u[k * w : (k + 1) * w])
-            return reading
+            return _each_in_turn(how, parts.take, reading, _Many(n, m), _Many(u, w), piece)
 
         first = _one_each(draw_uniforms, lanes.step, w, whole_blocks(w))[:w]
         start = parts.choose(lanes, first)
@@ -629,6 +630,36 @@ def _piece(how: _How) -> int:
     return min(how.steps, max(how.unroll, _block(how)))
 
 
+class _Many(NamedTuple):
+    """Numbers of some steps, `each` of them a step."""
+
+    numbers: tuple
+    each: int
+
+    def of(self, k: int) -> tuple:
+        """Those of the `k`-th step."""
+        return self.numbers[k * self.each : (k + 1) * self.each]
+
+    def chosen(self, k: Int[Array, ""], steps: int) -> tuple:
+        """The same where `k` is known only when it runs."""
+        pick = lambda *own: functools.reduce(
+            lambda found, j: jnp.where(k == j, own[j], found), range(1, steps), own[0]
+        )
+        return tuple(map(pick, *map(self.of, range(steps))))
+
+
+def _each_in_turn(
+    how: _How, take: Callable[..., Any], now: Any, n: _Many, u: _Many, steps: int
+) -> Any:
+    """So many steps: written out if `unroll` allows, else a loop, which compiles sooner."""
+    if steps <= how.unroll:
+        for k in range(steps):
+            now = take(now, n.of(k), u.of(k))
+        return now
+    one = lambda k, now: take(now, n.chosen(k, steps), u.chosen(k, steps))
+    return jax.lax.fori_loop(0, steps, one, now)
+
+
 def _one_each(draw: Callable[..., list[Array]], first: Array, each: int, steps: int) -> tuple:
     """The numbers of many steps, each an array of its own."""
     if each == 0:
@@ -725,6 +756,7 @@ def _start(
         partial=zero,
         running=jnp.ones((), jnp.int32),
         late=None if n_steps is None else jnp.zeros((), jnp.int32),
+        varying=Varying(queue.near, zero) if walk.varies(problem) else None,
     )
     if not visits:
         return lane

@@ -14,7 +14,7 @@ from fkpinn._interval import skewed_limits
 from fkpinn._streams import Stream
 from fkpinn.evaluate import Certificate, DefectPaths, certify, value_with_interval
 from fkpinn.evaluate._certify import _assess, _measure, _Pair, _pilot, _Seen
-from fkpinn.labels import Labels
+from fkpinn.labels import Labels, Steps
 
 N = 12
 WAVE = np.cos(np.arange(N))  # corrections differ from point to point
@@ -38,7 +38,7 @@ class Paths(DefectPaths):
     def __init__(self, outcome, *, n=N, size=2.0, stepped=True, seconds=1.0):
         self.outcome, self.seconds, self.asked = outcome, seconds, []
         self.points, self.value = jnp.zeros((n, 2)), size + 0.1 * np.sin(np.arange(n))
-        self.dt, self.stepped = 0.1, stepped
+        self.steps, self.stepped = Steps(0.1, 64), stepped
 
     def lanes(self):
         return Lanes((8,), 64, 1)
@@ -168,7 +168,8 @@ def test_more_paths_or_a_finer_step():
                            (30, False, "batches/3"), (15, True, "coarse/3")]  # fmt: skip
     assert more.fine.n_paths == 50 and more.coarse.n_paths == 25 and more.seconds == 4.0
     finer = more.refined(paths, 40, 5)
-    assert paths.dt == 0.05 and paths.asked[-1] == (40, False, "batches/5")
+    assert paths.steps.dt == 0.05 and paths.steps.near == pytest.approx(4 * 2**0.5)
+    assert paths.asked[-1] == (40, False, "batches/5")
     assert finer.coarse is more.fine and finer.fine.n_paths == 40 and finer.seconds == 5.0
 
 
@@ -179,20 +180,20 @@ def test_wide_limits_ask_for_a_finer_step_or_for_more_paths():
     _measure(halved, None, 0.95, 1e6, True)
     first = [(4, False, "pilot/4"), (4, True, "coarse/0")]
     assert halved.asked[:3] == [*first, (4, False, "batches/1")]
-    assert halved.dt == 0.05
+    assert halved.steps.dt == 0.05
     kept = Paths(quiet, seconds=1e-6)
     _measure(kept, None, 0.95, 1e6, False)
-    assert kept.dt == 0.1
+    assert kept.steps.dt == 0.1
     assert kept.asked[2:4] == [(12, False, "batches/1"), (6, True, "coarse/1")]
     fixed = Paths(quiet, seconds=1e-6)
     _measure(fixed, 8, 0.95, 1e6, True)
-    assert fixed.dt == 0.1
+    assert fixed.steps.dt == 0.1
     assert fixed.asked == [(8, False, "batches/0"), (4, True, "coarse/0")]
     noisy = lambda n, coarse: (0.2 + 0.3 * WAVE, np.full(N, 1e-3))
     more = Paths(noisy, seconds=1e-6)
     _measure(more, None, 0.95, 1e6, True)
     names = ["pilot/4", "coarse/0", "batches/1", "coarse/1"]
-    assert more.dt == 0.1 and [run[2] for run in more.asked[:4]] == names
+    assert more.steps.dt == 0.1 and [run[2] for run in more.asked[:4]] == names
     sharp = lambda n, coarse: (np.full(N, 0.2), np.full(N, 1e-3))
     enough = Paths(sharp, seconds=1e-6)
     _measure(enough, None, 0.95, 1e6, True)
@@ -260,11 +261,12 @@ def test_runs_have_seeds_and_steps_of_their_own(monkeypatch):
     problem = fk.Problem(fk.Interval(0.0, 1.0), drift=[1.0], source=1.0, check=False)
     paths = DefectPaths(problem, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dt=0.01, seed=3)
     np.testing.assert_allclose(paths.value, 0.0625)
-    assert paths.stepped and paths.dt == 0.01
+    assert paths.stepped and paths.steps.dt == 0.01
     paths.run(10)
     paths.run(10, stream="a/b")
     paths.run(10, coarse=True, stream="c")
     assert [how["dt"] for how in asked] == [0.01, 0.01, 0.02]
+    assert [how["near"] for how in asked] == pytest.approx([4.0, 4.0, 8.0**0.5])
     unseeded = DefectPaths(problem, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dt=0.01)
     assert unseeded.stream == Stream(0) / "defect"
     root = Stream(3) / "defect"
@@ -274,4 +276,4 @@ def test_runs_have_seeds_and_steps_of_their_own(monkeypatch):
     paths = DefectPaths(free, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dtype="float64")
     assert not paths.stepped
     # a path moves by a hundredth of the diameter in the step that is chosen
-    np.testing.assert_allclose(paths.dt, (0.01 * free.domain.diameter()) ** 2, rtol=1e-9)
+    np.testing.assert_allclose(paths.steps.dt, (0.01 * free.domain.diameter()) ** 2, rtol=1e-9)

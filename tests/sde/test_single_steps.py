@@ -19,7 +19,7 @@ from fkpinn.sde import (
     ShiftedExit,
     Spheres,
 )
-from fkpinn.sde._lane import Lane, Numbers
+from fkpinn.sde._lane import Lane, Numbers, Varying
 from fkpinn.sde._spheres import screening, source_radii, source_weight
 
 OVERSHOOT = 0.5825971579390107  # -zeta(1/2) / sqrt(2 pi)
@@ -28,7 +28,7 @@ EULER = Scheme(EulerMaruyama(), PlainExit())
 number = lambda value: jnp.asarray(float(value))
 
 
-def lane_at(x, dt=0.01, *, discounts=False, start=None, n_steps=None) -> Lane:
+def lane_at(x, dt=0.01, *, discounts=False, start=None, n_steps=None, near=None) -> Lane:
     """A path about to take its first step."""
     count, zero = jnp.zeros((), jnp.uint32), number(0.0)
     cut = None if n_steps is None else jnp.asarray(n_steps, jnp.uint32)
@@ -38,6 +38,7 @@ def lane_at(x, dt=0.01, *, discounts=False, start=None, n_steps=None) -> Lane:
         x=jnp.asarray(x, float), log_discount=zero if discounts else None,
         payoff=zero, partial=zero, running=jnp.int32(1),
         late=None if n_steps is None else jnp.int32(0),
+        varying=None if near is None else Varying(number(near), zero),
     )  # fmt: skip
 
 
@@ -339,24 +340,54 @@ def test_steps_are_shorter_next_to_walls_and_in_drift():
     refined = Scheme(EulerMaruyama(), PlainExit(), refine=64)
     plain, dt = line(), 0.01
 
-    def share(problem, x):
+    def share(problem, x, near=4.0):
         """The step that was taken, over the one that was asked for."""
-        lane = refined.advance(problem, None, lane_at([x], dt), numbers([0.1]))
+        lane = refined.advance(problem, None, lane_at([x], dt, near=near), numbers([0.1]))
         return float(((lane.x[0] - x) / (0.1 * 0.1)) ** 2)
 
     np.testing.assert_allclose(share(plain, 0.5), 1.0, rtol=1e-9)
     np.testing.assert_allclose(share(plain, 0.2), (0.2 / 0.4) ** 2, rtol=1e-9)
     np.testing.assert_allclose(share(plain, 0.9), (0.1 / 0.4) ** 2, rtol=1e-9)
     np.testing.assert_allclose(share(plain, 0.01), 1 / 64, rtol=1e-9)
-    carried = refined.advance(line(drift=[30.0]), None, lane_at([0.5], dt), numbers([0.0]))
+    np.testing.assert_allclose(share(plain, 0.2, near=5.0), (0.2 / 0.5) ** 2, rtol=1e-9)
+    carried = refined.advance(
+        line(drift=[30.0]), None, lane_at([0.5], dt, near=4.0), numbers([0.0])
+    )
     np.testing.assert_allclose(carried.x, [0.5 + 30.0 * dt * 0.1**2 / 0.3**2], rtol=1e-9)
-    slow = refined.advance(line(drift=[3.0]), None, lane_at([0.5], dt), numbers([0.0]))
+    slow = refined.advance(line(drift=[3.0]), None, lane_at([0.5], dt, near=4.0), numbers([0.0]))
     np.testing.assert_allclose(slow.x, [0.5 + 3.0 * dt], rtol=1e-9)
     mixed = line(boundary={"left": fk.Neumann(0.0), "right": fk.Dirichlet(0.0)})
-    lane = refined.advance(mixed, None, lane_at([0.2], dt), numbers([0.1], [0.99]))
+    lane = refined.advance(mixed, None, lane_at([0.2], dt, near=4.0), numbers([0.1], [0.99]))
     np.testing.assert_allclose(lane.x, [0.2 + 0.01], rtol=1e-9)  # a wall that reflects is no end
-    lane = refined.advance(mixed, None, lane_at([0.8], dt), numbers([0.1], [0.99]))
+    lane = refined.advance(mixed, None, lane_at([0.8], dt, near=4.0), numbers([0.1], [0.99]))
     np.testing.assert_allclose(lane.x, [0.8 + 0.01 * 0.5], rtol=1e-9)
+
+
+@pytest.mark.parametrize("stepper", [EulerMaruyama(), Heun()], ids=["euler", "heun"])
+def test_integrals_along_steps_that_vary(stepper):
+    """Left ends or trapezoids: a place counts for half of the steps before and after it."""
+    scheme = Scheme(stepper, PlainExit(), refine=64)
+    problem = line(source=lambda x: 1 + x[0] ** 2, reaction=lambda x: 2 + x[0], boundary=3.0)
+    assert scheme.varies(problem) and not EULER.varies(problem)
+    drawn, dt = [-1.0, 1.5, -0.5, 99.0], 0.01
+    lane = scheme.begin(problem, lane_at([0.35], dt, discounts=True, near=4.0))
+    lane = scheme.advance(problem, None, lane, numbers(drawn))
+    x, steps = [0.35], []
+    for normal in drawn:
+        depth = min(x[-1], 1 - x[-1])
+        steps.append(dt * min(max((depth / 0.4) ** 2, 1 / 64), 1.0))
+        x.append(x[-1] + math.sqrt(steps[-1]) * normal)
+    assert len(set(steps)) == 4 and int(lane.running) == 0
+    x, steps = np.array(x), np.array(steps)
+    source, rate = 1 + x**2, 2 + x
+    if stepper.order == 1:
+        log, weight = -np.append(0.0, np.cumsum(rate[:-1] * steps)), np.append(steps, 0.0)
+    else:
+        log = -np.append(0.0, np.cumsum(0.5 * (rate[:-1] + rate[1:]) * steps))
+        weight = 0.5 * (np.append(steps, 0.0) + np.append(0.0, steps))
+    discount = np.exp(log)
+    expected = np.sum(weight * discount * source) + 3.0 * discount[-1]
+    np.testing.assert_allclose(scheme.finish(problem, lane), expected, rtol=1e-12)
 
 
 # ---- spheres
