@@ -443,11 +443,11 @@ def _run(
         count = len(ended.payoff)
         low, high = np.searchsorted(starts, [ended.first, ended.first + count])
         own = (starts[low:high] - ended.first) // each
-        payoff, late = ended.payoff.astype(np.float64), ended.late
+        payoff, late = ended.payoff, ended.late
         if each > 1:
-            payoff = payoff.reshape(-1, each).mean(axis=1)
+            payoff = payoff.reshape(-1, each).mean(axis=1, dtype=np.float64)
             late = late.reshape(-1, each).sum(axis=1)
-        steps = np.add.reduceat(ended.steps.astype(np.int64), own * each)
+        steps = np.add.reduceat(ended.steps, own * each, dtype=np.int64)
         work.add(slice(low, high), moments(payoff, late, own), steps)
         finished += count
         progress.update(finished)

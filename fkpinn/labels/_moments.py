@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 SEGMENT = 1024  # payoffs of one point that are summed together; part of what labels are
+_IN_CACHE = 1 << 15  # payoffs that are looked at together
 
 
 class Moments(NamedTuple):
@@ -39,6 +40,16 @@ def segment_starts(n_points: int, n_paths: int) -> np.ndarray:
 
 def moments(payoff: np.ndarray, late: np.ndarray, starts: np.ndarray) -> Moments:
     """Moments of the segments that begin at the given positions of `payoff`."""
+    cuts = np.unique(np.searchsorted(starts, np.arange(0, len(payoff), _IN_CACHE)))
+    parts = []
+    for low, high in zip(cuts, [*cuts[1:], len(starts)], strict=True):
+        end = starts[high] if high < len(starts) else len(payoff)
+        own = slice(starts[low], end)
+        parts.append(_moments(payoff[own], late[own], starts[low:high] - starts[low]))
+    return Moments(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _moments(payoff: np.ndarray, late: np.ndarray, starts: np.ndarray) -> Moments:
     y = payoff.astype(np.float64)
     count = np.diff(np.append(starts, len(y)))
     mean = np.add.reduceat(y, starts) / count

@@ -33,6 +33,7 @@ from ._random import (
 _NORMALS = 128  # a lane draws at a time, at most
 _POINTS = 1 << 12  # least room for points; no more than a few MB
 _VISITS = 2  # use of random words, after normals and uniforms
+_NOT_WORTH_MOVING = 1 << 20  # payoffs from the device that nobody asked for
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
 _numbers: Callable[..., Numbers] = Numbers  # of tuples, where vectors are apart
@@ -179,9 +180,16 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
         length = work / max(cursor - left, 1)  # of a path, about
         share = lanes.refills if cursor < count else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
-    late, steps = np.asarray(state.late)[:count] > 0, np.asarray(state.taken)[:count]
-    visits = _visits(plan, first, count, state)
-    return Ended(first, np.asarray(state.payoff)[:count], late, steps, visits)
+    found = state.payoff, state.late, state.taken
+    if len(state.payoff) - count > _NOT_WORTH_MOVING:
+        found = _first(found, count)
+    payoff, late, steps = (np.asarray(array)[:count] for array in found)
+    return Ended(first, payoff, late > 0, steps, _visits(plan, first, count, state))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _first(arrays: tuple, count: int) -> tuple:
+    return tuple(array[:count] for array in arrays)
 
 
 def _visits(plan: Plan, first: int, count: int, state: "_State") -> Visits | None:
