@@ -1,5 +1,6 @@
 """Mean, spread and skewness of many payoffs, merged piece by piece in a fixed order."""
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +41,12 @@ def segment_starts(n_points: int, n_paths: int) -> np.ndarray:
 
 def moments(payoff: np.ndarray, late: np.ndarray, starts: np.ndarray) -> Moments:
     """Moments of the segments that begin at the given positions of `payoff`."""
-    cuts = np.unique(np.searchsorted(starts, np.arange(0, len(payoff), _IN_CACHE)))
+    ends = np.append(starts, len(payoff))
+    cuts = np.unique(np.searchsorted(ends, np.arange(0, len(payoff), _IN_CACHE)))
+    cuts = np.append(cuts[cuts < len(starts)], len(starts))
     parts = []
-    for low, high in zip(cuts, [*cuts[1:], len(starts)], strict=True):
-        end = starts[high] if high < len(starts) else len(payoff)
-        own = slice(starts[low], end)
+    for low, high in itertools.pairwise(cuts):
+        own = slice(ends[low], ends[high])
         parts.append(_moments(payoff[own], late[own], starts[low:high] - starts[low]))
     return Moments(*map(np.concatenate, zip(*parts, strict=True)))
 

@@ -54,6 +54,21 @@ def test_moments_of_segments_merge_to_those_of_all(each):
     np.testing.assert_array_equal(found.late, late.sum(axis=1))
 
 
+@pytest.mark.parametrize("counts", [[5], [40_000], [1000] * 40, [32_768, 1], [32_700, 100, 3, 900]])
+def test_moments_do_not_depend_on_the_pieces_they_are_made_in(counts):
+    """Segments shorter, longer and as long as a piece, and ones that reach over its end."""
+    rng = np.random.default_rng(0)
+    payoff, late = rng.normal(size=sum(counts)).astype(np.float32), rng.random(sum(counts)) < 0.1
+    starts = np.cumsum([0, *counts[:-1]])
+    found = moments(payoff, late, starts)
+    for k, (start, count) in enumerate(zip(starts, counts, strict=True)):
+        own = payoff[start : start + count].astype(np.float64)
+        off = own - own.mean()
+        wanted = (count, own.mean(), np.sum(off**2), np.sum(off**3), np.abs(own).max())
+        np.testing.assert_allclose([field[k] for field in found[:5]], wanted, rtol=1e-9, atol=1e-9)
+        assert found.late[k] == late[start : start + count].sum()
+
+
 def test_pooled_labels_weigh_by_paths():
     one, other = labels([1.0, 2.0], 0.3, 100, 1.0, 5), labels([3.0, 2.0], 0.4, 300, 2.0, 6)
     one = one._replace(skew=jnp.asarray([1.0, 0.0]), unfinished=jnp.asarray([1, 2], jnp.int32))
