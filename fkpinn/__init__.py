@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fkpinn.domain import Interval as Interval
     from fkpinn.domain import Polygon as Polygon
     from fkpinn.domain import RegularPolygon as RegularPolygon
+    from fkpinn.domain import Space as Space
     from fkpinn.evaluate import Certificate as Certificate
     from fkpinn.evaluate import Errors as Errors
     from fkpinn.evaluate import NoCertificate as NoCertificate
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from fkpinn.labels import estimate_labels as estimate_labels
     from fkpinn.labels import plan_labels as plan_labels
     from fkpinn.problem import AbstractMeasure as AbstractMeasure
+    from fkpinn.problem import Along as Along
     from fkpinn.problem import At as At
     from fkpinn.problem import Dirichlet as Dirichlet
     from fkpinn.problem import InBox as InBox
@@ -51,10 +53,15 @@ if TYPE_CHECKING:
     from fkpinn.problem import catalogue as catalogue
     from fkpinn.problem import committor as committor
     from fkpinn.problem import heat as heat
+    from fkpinn.problem import hjb as hjb
     from fkpinn.problem import manufactured as manufactured
     from fkpinn.problem import mean_exit_time as mean_exit_time
+    from fkpinn.problem import optimal_control as optimal_control
     from fkpinn.problem import poisson as poisson
+    from fkpinn.problem import reaction_diffusion as reaction_diffusion
     from fkpinn.problem import schrodinger as schrodinger
+    from fkpinn.problem import semilinear as semilinear
+    from fkpinn.problem import uncertain_volatility as uncertain_volatility
     from fkpinn.reference import ExactReference as ExactReference
     from fkpinn.reference import FEMReference as FEMReference
     from fkpinn.reference import find_reference as find_reference
@@ -72,6 +79,7 @@ _EXPORTS: dict[str, str] = {
     "Interval": "fkpinn.domain",
     "Polygon": "fkpinn.domain",
     "RegularPolygon": "fkpinn.domain",
+    "Space": "fkpinn.domain",
     "Dirichlet": "fkpinn.problem",
     "Neumann": "fkpinn.problem",
     "Problem": "fkpinn.problem",
@@ -84,6 +92,11 @@ _EXPORTS: dict[str, str] = {
     "mean_exit_time": "fkpinn.problem",
     "poisson": "fkpinn.problem",
     "schrodinger": "fkpinn.problem",
+    "hjb": "fkpinn.problem",
+    "optimal_control": "fkpinn.problem",
+    "reaction_diffusion": "fkpinn.problem",
+    "semilinear": "fkpinn.problem",
+    "uncertain_volatility": "fkpinn.problem",
     "sample_boundary": "fkpinn.sampling",
     "sample_interior": "fkpinn.sampling",
     "sobol_interior": "fkpinn.sampling",
@@ -105,6 +118,7 @@ _EXPORTS: dict[str, str] = {
     "load": "fkpinn._solve",
     "solve": "fkpinn._solve",
     "AbstractMeasure": "fkpinn.problem",
+    "Along": "fkpinn.problem",
     "At": "fkpinn.problem",
     "InBox": "fkpinn.problem",
     "Radial": "fkpinn.problem",

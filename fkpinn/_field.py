@@ -64,3 +64,17 @@ def product(a: Taylor, b: Taylor, weights: Weights) -> Taylor:
 def total(a: Taylor, b: Taylor) -> Taylor:
     """Derivatives of a sum."""
     return Taylor(a.value + b.value, a.slopes + b.slopes, a.curvature + b.curvature)
+
+
+def unsplit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function that paths must not take apart (`sde._apart`): a network, made of products.
+
+    These keep the digits they have: GPUs multiply in TF32 unless told otherwise, and a residual
+    made of such products is mostly rounding.
+    """
+
+    def fkpinn_unsplit(*arguments: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return function(*arguments)
+
+    return jax.jit(fkpinn_unsplit)

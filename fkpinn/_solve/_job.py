@@ -9,7 +9,7 @@ from .._field import AbstractField
 from .._progress import AbstractProgress, SilentProgress
 from .._streams import Stream
 from ..loss import AbstractSampler, AbstractWeighting, PathPoints
-from ..problem import Problem
+from ..problem import FirstGuess, Problem
 from ..sde import AbstractWalk
 from ..train import AbstractOptimizer
 from ._methods import Method, find_method, for_method
@@ -82,6 +82,11 @@ class Job:
     def of(cls, problem: Problem, settings: Settings, method: str, **more: Any) -> "Job":
         """With settings that fit the method; an unknown method is refused."""
         return cls(problem, for_method(settings, method), method, **more)
+
+    @property
+    def linear_problem(self) -> Problem:
+        """The problem, or the linear one next to a first guess: what paths can run on at once."""
+        return self.problem.linearized(FirstGuess(self.problem))
 
     @property
     def stream(self) -> Stream:

@@ -53,7 +53,7 @@ def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = 
     """
     how = job.settings.labels
     return estimate_labels(
-        job.problem,
+        job.linear_problem,
         points,
         n_paths=how.n_paths,
         dt=how.dt,

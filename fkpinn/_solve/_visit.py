@@ -43,7 +43,7 @@ def compile_ahead(job: Job) -> threading.Thread | None:
     if not _wanted(job) or current().on_cpu:
         return None
     starts = _starts(job.problem, job.stream / "visits")
-    work = lambda: compile_visits(job.problem, starts, n_paths=_paths(), n_steps=_STEPS)
+    work = lambda: compile_visits(job.linear_problem, starts, n_paths=_paths(), n_steps=_STEPS)
     return start_thread(work)
 
 
@@ -63,7 +63,7 @@ def _where_paths_go(job: Job, stream: Stream) -> PathPoints:
     """Places that paths from points of the measure visit, by the time they spend there; exits."""
     starts = _starts(job.problem, stream)
     found = visited_places(
-        job.problem, starts, n_paths=_paths(), n_steps=_STEPS, seed=(stream / "paths").seed,
+        job.linear_problem, starts, n_paths=_paths(), n_steps=_STEPS, seed=(stream / "paths").seed,
         progress=job.progress,
     )  # fmt: skip
     chance = found.time / np.sum(found.time)
@@ -74,6 +74,8 @@ def _where_paths_go(job: Job, stream: Stream) -> PathPoints:
 
 def _exits(problem: Problem, found: Visits, stream: Stream) -> BoundaryPoints | None:
     """Where paths left, by what is left of their discount; None if too few did in their time."""
+    if not problem.domain.parts:
+        return None
     ends = np.asarray(found.exit, np.float32)
     points, normals, parts, depth = (np.asarray(a) for a in _at_wall(problem, jnp.asarray(ends)))
     left = np.flatnonzero((depth < _NEAR * problem.domain.diameter()) & (found.discount > 0))

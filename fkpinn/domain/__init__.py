@@ -4,6 +4,7 @@ from ._ball import Ball as Ball
 from ._base import AbstractDomain as AbstractDomain
 from ._base import BoundaryDraw as BoundaryDraw
 from ._base import Circle as Circle
+from ._base import Hull as Hull
 from ._base import InteriorDraw as InteriorDraw
 from ._base import Mixture as Mixture
 from ._base import Segment as Segment
@@ -17,3 +18,4 @@ from ._factor import inverse_shares as inverse_shares
 from ._halfspace import HalfSpace as HalfSpace
 from ._polygon import Polygon as Polygon
 from ._polygon import RegularPolygon as RegularPolygon
+from ._space import Space as Space

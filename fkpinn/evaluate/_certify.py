@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._compute import current, precision
@@ -21,10 +22,12 @@ from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
-from ._defect_paths import DefectPaths
+from ._defect_paths import DefectPaths, values_at
+from ._remainder import remainder, why_no_remainder
 
 _POINTS = 2048
 _PILOT = 4  # paths a point of the run that tells how many are needed, or as many as run at a time
+_SMALL = 0.5  # remainder over the error, at most
 _WIDTH = 0.1  # share of noise in the estimate that is aimed at, two standard errors
 _ENOUGH = 0.2  # half-width over the estimate at which no more paths are added
 _MORE = 8  # times that paths are added, at most
@@ -43,6 +46,7 @@ class Certificate(NamedTuple):
     """Relative L2 error of a candidate with its confidence limits, and what it was made from.
 
     `step_effect` is what the time step may have done to `l2_rel`; it is part of the limits.
+    `remainder` is what a nonlinear equation may have added, part of them too.
     `corrections` are labels for the solution minus the candidate at the points that were drawn.
     """
 
@@ -54,6 +58,7 @@ class Certificate(NamedTuple):
     step_effect: float
     corrections: Labels
     seconds: float
+    remainder: float = 0.0
 
     @property
     def typical(self) -> float:
@@ -70,6 +75,7 @@ class Certificate(NamedTuple):
             "level": self.level,
             "l2_abs": self.l2_abs,
             "step_effect": self.step_effect,
+            "remainder": self.remainder,
             "n_points": len(self.corrections.points),
             "n_paths": self.corrections.n_paths,
             "scheme": how["scheme"],
@@ -120,6 +126,8 @@ def certify(
             "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
             "end and cannot measure an error."
         )
+    if why := why_no_remainder(problem):
+        raise NoCertificate(f"{why}.")
     began = time.perf_counter()
     stream = Stream(seed) / "certificate"
     with precision("float64"):
@@ -139,7 +147,28 @@ def certify(
         return measure("float64") if single and found.ci_high < _SINGLE else found
 
     found = measure(current().first_precision)
+    if not problem.linear:
+        found = _with_remainder(problem, candidate, found, (stream / "remainder").seed)
     return found._replace(seconds=time.perf_counter() - began)
+
+
+def _with_remainder(
+    problem: Problem, candidate: Callable[..., Any], found: Certificate, seed: int
+) -> Certificate:
+    """Limits that hold what the linear problem leaves out, or a refusal where that is not small."""
+    missed = remainder(problem, candidate, found.corrections, seed=seed)
+    with precision("float64"):
+        points = jnp.asarray(np.asarray(found.corrections.points, np.float64))
+        value = np.asarray(values_at(candidate, points)) + np.asarray(found.corrections.value)
+    share = float(np.sqrt(np.mean(missed**2) / max(np.mean(value**2), 1e-300)))
+    if share > _SMALL * found.typical:
+        raise NoCertificate(
+            f"the candidate is too far from the solution for paths of the linearized problem: its "
+            f"relative error is about {found.l2_rel:.1e}, and what these leave out may be "
+            f"{share:.1e}. Train on."
+        )
+    low, high = max(found.ci_low - share, 0.0), found.ci_high + share
+    return found._replace(ci_low=low, ci_high=high, remainder=share)
 
 
 def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:

@@ -69,7 +69,7 @@ class DefectPaths:
         with precision(dtype):
             candidate = cast(candidate, dtype)
             self.points: Array = jnp.asarray(points, dtype)
-            self.value: np.ndarray = np.asarray(_values(candidate, self.points), np.float64)
+            self.value: np.ndarray = np.asarray(values_at(candidate, self.points), np.float64)
             self.problem: Problem = defect_problem(problem, candidate)
         if not np.all(np.isfinite(self.value)):
             bad = np.asarray(points)[int(np.argmin(np.isfinite(self.value)))]
@@ -141,5 +141,6 @@ class DefectPaths:
 
 
 @eqx.filter_jit
-def _values(candidate: Callable[..., Any], points: Float[Array, "n z"]) -> Float[Array, " n"]:
+def values_at(candidate: Callable[..., Any], points: Float[Array, "n z"]) -> Float[Array, " n"]:
+    """A candidate at many points."""
     return jax.vmap(lambda z: candidate(z))(points)

@@ -13,6 +13,7 @@ from ..labels import Labels
 from ..problem import Problem
 from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths
+from ._remainder import remainder
 
 _PILOT = 256
 _MOST = 1 << 24  # paths a point
@@ -44,7 +45,8 @@ def value_with_interval(
 ) -> Values:
     """Values of the solution: those of a candidate, corrected by what paths say it lacks.
 
-    Limits hold the noise of the paths and what their time step may cost. Both shrink with the
+    Limits hold the noise of the paths, what their time step may cost and, of a nonlinear equation,
+    what paths of the linearized one may miss. All shrink with the
     candidate's error, so that good networks make good values cheap.
 
     Args:
@@ -80,6 +82,8 @@ def value_with_interval(
     found = paths.run(n_paths or 1000, stream="values", bias=True)
     low, high = found.interval(level)
     margin = np.nan_to_num(np.asarray(found.bias, np.float64))
+    if not problem.linear:
+        margin = margin + remainder(problem, candidate, found, seed=seed)
     value = paths.value + np.asarray(found.value, np.float64)
     return Values(value, paths.value + low - margin, paths.value + high + margin, found)
 

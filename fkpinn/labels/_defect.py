@@ -8,13 +8,12 @@ for $u - w$ shrink with its size.
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._types import Scalar
-from ..problem import AbstractCondition, Problem, residual
+from ..problem import AbstractCondition, OfCandidate, Problem, residual
 from ..sde import unsplit
 from ._estimate import estimate_labels
 from ._labels import Labels
@@ -39,7 +38,8 @@ def estimate_defect(
 
 
 def defect_problem(problem: Problem, candidate: Callable[..., Any]) -> Problem:
-    """The problem that the solution minus the candidate solves."""
+    """The problem that the solution minus the candidate solves; up to a remainder if nonlinear."""
+    problem = problem.linearized(candidate)
     lacks = {
         part: condition.with_datum(_Lack(problem, condition, candidate))
         for part, condition in problem.boundary.items()
@@ -61,7 +61,7 @@ def defect_problem(problem: Problem, candidate: Callable[..., Any]) -> Problem:
     )
 
 
-class _Residual(eqx.Module):
+class _Residual(OfCandidate):
     problem: Problem
     candidate: Callable[..., Any]
 
@@ -70,7 +70,7 @@ class _Residual(eqx.Module):
         return unsplit(lambda at: residual(self.problem, self.candidate, at))(at)
 
 
-class _Lack(eqx.Module):
+class _Lack(OfCandidate):
     """What the candidate lacks on a boundary part."""
 
     problem: Problem
@@ -88,7 +88,7 @@ class _Lack(eqx.Module):
         return -self.condition.residual(value, outward, at)
 
 
-class _AtEnd(eqx.Module):
+class _AtEnd(OfCandidate):
     problem: Problem
     candidate: Callable[..., Any]
 

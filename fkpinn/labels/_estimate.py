@@ -333,6 +333,11 @@ def _planned(
     control: Any = None,
 ) -> tuple[Choice, Plan]:
     """The scheme and the work, checked."""
+    if not problem.linear:
+        raise ValueError(
+            "`problem` is nonlinear, and labels are averages for linear ones. Take those of "
+            "`problem.linearized(w)`, with a candidate `w`, or `estimate_defect`."
+        )
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
     walk = _with_options(chosen, control, read_every, forget, refine)
     _check(problem, points, n_paths, dt, t_max, antithetic)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._compute import FEW_DIMENSIONS
-from ..problem import Problem
+from ..problem import OfCandidate, Problem
 from ..sde import (
     NEAR,
     AbstractWalk,
@@ -81,6 +81,9 @@ def choose_scheme(
         return Choice("spheres", _spheres(problem), reason)
     if problem.diffusion.function is None:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
+    if isinstance(problem.diffusion.function, OfCandidate):
+        reason = "a network is in the diffusion: steps of second order would read it too often"
+        return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
     if not all(problem.absorbing()):
         reason = "variable diffusion, and reflection has weak order 1: a better step gains nothing"
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)

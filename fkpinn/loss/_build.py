@@ -53,12 +53,13 @@ def make_loss(
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
-    on = spread.draw_boundary(problem, n_boundary, dtype, key=fold(key, "boundary"))
     exact = ResidualTerm(problem, inside, size, sampler or spread)
     terms: dict[str, AbstractTerm] = {
         "residual": SampledResidualTerm(exact, n_directions) if n_directions else exact,
-        "boundary": BoundaryTerm(problem, on, size or 1.0, sampler or spread),
     }
+    if problem.domain.parts:
+        on = spread.draw_boundary(problem, n_boundary, dtype, key=fold(key, "boundary"))
+        terms["boundary"] = BoundaryTerm(problem, on, size or 1.0, sampler or spread)
     if problem.timed:
         last = sample_terminal(problem, n_boundary, dtype=dtype, key=fold(key, "terminal"))
         terms["terminal"] = TerminalTerm(problem, last, size or 1.0)

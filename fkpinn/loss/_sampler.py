@@ -98,6 +98,7 @@ class Spread(AbstractSampler):
             key: random key.
         """
         wanted = 0 if isinstance(problem.measure, Uniform) else int(self.share * n)
+        wanted = wanted if problem.domain.parts else n  # all of space has no points of its own
         parts = []
         if wanted < n:
             own = fold(key, "domain")

@@ -13,6 +13,14 @@ from ..domain import Ball, Box, Polygon, RegularPolygon
 from ._boundary import Neumann, Robin
 from ._high_dimension import double_well_committor, ou_exit, two_body
 from ._manufactured import as_field, manufactured
+from ._nonlinear import (
+    black_scholes_barenblatt,
+    bratu,
+    fisher_kpp,
+    fully_nonlinear,
+    linear_quadratic,
+    radial,
+)
 from ._problem import Problem
 from ._recipes import backward_kolmogorov, committor, heat, mean_exit_time, poisson, schrodinger
 
@@ -221,6 +229,14 @@ def _ornstein_uhlenbeck() -> Entry:
     return Entry(problem, as_field(exact, problem.layout))
 
 
+def _bistable(u: Scalar) -> Scalar:
+    return u - u**3
+
+
+def _saturating(u: Scalar) -> Scalar:
+    return (1.0 - u**2) / (1.0 + u**2)
+
+
 _BUILDERS: dict[str, Callable[[], Entry]] = {
     "poisson": _poisson,
     "schrodinger": _schrodinger,
@@ -241,4 +257,18 @@ _BUILDERS: dict[str, Callable[[], Entry]] = {
     "double-well-committor-10d": lambda: Entry(*double_well_committor(5.0)),
     "two-body-100d": lambda: Entry(*two_body(100)),
     "two-body-1000d": lambda: Entry(*two_body(1000)),
+    "bratu": lambda: Entry(*bratu()),
+    "allen-cahn-20d": lambda: Entry(*radial("allen-cahn-20d", 20, _bistable, laplacian=0.5)),
+    "allen-cahn-100d": lambda: Entry(*radial("allen-cahn-100d", 100, _bistable)),
+    "sine-gordon-10d": lambda: Entry(*radial("sine-gordon-10d", 10, jnp.sin)),
+    "sine-gordon-100d": lambda: Entry(*radial("sine-gordon-100d", 100, jnp.sin)),
+    "semilinear-heat-10d": lambda: Entry(*radial("semilinear-heat-10d", 10, _saturating)),
+    "semilinear-heat-100d": lambda: Entry(*radial("semilinear-heat-100d", 100, _saturating)),
+    "hjb-lq-20d": lambda: Entry(*linear_quadratic(20)),
+    "hjb-lq-100d": lambda: Entry(*linear_quadratic(100)),
+    "fully-nonlinear-20d": lambda: Entry(*fully_nonlinear(20)),
+    "fully-nonlinear-100d": lambda: Entry(*fully_nonlinear(100)),
+    "bsb-100d": lambda: Entry(*black_scholes_barenblatt(100)),
+    "fisher-kpp": lambda: Entry(*fisher_kpp(1)),
+    "fisher-kpp-10d": lambda: Entry(*fisher_kpp(10)),
 }

@@ -39,6 +39,8 @@ def check_problem(problem: Problem) -> None:
     """Raise with a message that names the argument, what came, and what to try."""
     keep_compiled_code()  # this is the first that a program compiles
     _check_bounded(problem.domain)
+    if not problem.domain.parts and not problem.timed:
+        raise ValueError("`domain` has no boundary, so the problem needs a `horizon`.")
     at = _sample(problem)
     for argument, values in at.interior.items():
         _check_finite(argument, values, at.inside)
@@ -55,7 +57,9 @@ def check_problem(problem: Problem) -> None:
             places = at.surface[: len(known)][known]
             _check_isotropic(part, condition, at.surface_covariance[known], places)
         condition.check(part, {name: values[here] for name, values in at.boundary[index].items()})
-    if not problem.timed:
+    if not problem.linear:
+        _check_nonlinearity(problem, at)
+    elif not problem.timed:
         _check_unique(problem, at)
 
 
@@ -78,10 +82,14 @@ def _sample(problem: Problem) -> _Samples:
     dtype = jnp.result_type(float)
     u = jnp.asarray(rng.random((n, domain.n_interior_coords)), dtype)
     v = jnp.asarray(rng.random((n, domain.n_boundary_coords)), dtype)
-    interior, surface, seam = jax.tree.map(np.asarray, _drawn(domain, u, v))
-    _check_shape(domain, interior.keep, seam)
-    inside = interior.point[interior.keep][:_N_SAMPLES]
-    on, part = surface.point[surface.keep], surface.part[surface.keep]
+    if domain.parts:
+        interior, surface, seam = jax.tree.map(np.asarray, _drawn(domain, u, v))
+        _check_shape(domain, interior.keep, seam)
+        inside = interior.point[interior.keep][:_N_SAMPLES]
+        on, part = surface.point[surface.keep], surface.part[surface.keep]
+    else:
+        inside = np.asarray(jax.vmap(domain.interior_map)(u[:_N_SAMPLES]).point)
+        on, part = inside[:0], np.zeros(0, int)
     for index in sorted(set(range(len(domain.parts))) - set(part.tolist())):  # mostly cut away
         few = jax.tree.map(np.asarray, _drawn_on(domain, domain.parts[index], v))
         _check_part(domain.parts[index], few.keep)
@@ -195,6 +203,48 @@ def _check_elliptic(at: _Samples) -> None:
             f"{at.inside[i]} its eigenvalues are {spectrum[i]}. Add noise in the missing "
             f"direction, or leave that coordinate out of the problem."
         )
+
+
+def _check_nonlinearity(problem: Problem, at: _Samples) -> None:
+    """Finite, and elliptic, at sample points with values and derivatives drawn at random."""
+    given = problem.nonlinearity
+    assert given is not None
+    rng, d = np.random.default_rng(1), problem.dim
+    n = min(len(at.covariance), max(16, _N_SAMPLES // d))
+    size = np.exp(rng.uniform(-2.0, 1.0, n))
+    draw = lambda *shape: jnp.asarray(
+        rng.normal(size=(n, *shape)) * size.reshape(-1, *(1,) * len(shape)), jnp.result_type(float)
+    )
+    z, u, p, q = jnp.asarray(at.inside[:n]), draw(), draw(d), draw(d, d)
+    q = q + jnp.swapaxes(q, 1, 2) if given.second else None
+    found = jax.tree.map(np.asarray, _slopes(given, z, u, p, q))
+    numbers = np.concatenate([np.reshape(leaf, (n, -1)) for leaf in jax.tree.leaves(found)], axis=1)
+    bad = ~np.all(np.isfinite(numbers), axis=1)
+    if np.any(bad):
+        i = int(np.argmax(bad))
+        raise ValueError(
+            f"`nonlinearity` must be finite and have finite derivatives; it does not at "
+            f"x={at.inside[i]}, u={float(u[i]):.3g} ({np.count_nonzero(bad)} of {n} samples). "
+            f"Check for a root or logarithm of a negative number, or a division by zero."
+        )
+    if found.by_q is None:
+        return
+    spectrum = np.linalg.eigvalsh(at.covariance[:n] + 2.0 * found.by_q)
+    bad = spectrum[:, 0] <= _ELLIPTIC * np.maximum(spectrum[:, -1], np.finfo(float).tiny)
+    if np.any(bad):
+        i = int(np.argmax(bad))
+        raise ValueError(
+            f"`nonlinearity` must leave the equation elliptic (sigma sigma^T + 2 F_Q positive "
+            f"definite); at {at.inside[i]} the eigenvalues are {spectrum[i]}. Put more of the "
+            f"second-order part into `diffusion`."
+        )
+
+
+@eqx.filter_jit
+def _slopes(given: Any, z: Any, u: Any, p: Any, q: Any) -> Any:
+    if q is None:
+        return jax.vmap(lambda z, u, p: given.slopes(z, u, p, None))(z, u, p)
+    return jax.vmap(lambda z, u, p, q: given.slopes(z, u, p, q))(z, u, p, q)
 
 
 def _check_isotropic(part: str, condition, a: np.ndarray, points: np.ndarray) -> None:

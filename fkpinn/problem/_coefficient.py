@@ -41,6 +41,10 @@ class Coefficient(eqx.Module):
         return self.function is None and not np.any(np.asarray(self.constant))
 
 
+class OfCandidate(eqx.Module):
+    """A function with a candidate in it, a network say: no formula to compile into steps."""
+
+
 def bind(
     argument: str, given: Any, shapes: tuple[tuple[int | None, ...], ...], layout: Layout
 ) -> Coefficient:
@@ -60,10 +64,10 @@ def bind(
     signature = "`t, x`" if layout.timed else "`x`"
     point = jax.ShapeDtypeStruct((layout.n_coords,), jnp.result_type(float))
     arguments = jax.eval_shape(layout.arguments, point)
-    if not _accepts(given, len(arguments)):
+    if not accepts(given, len(arguments)):
         raise TypeError(
             f"`{argument}` must be a function of one point, called with {signature}; got "
-            f"{_describe(given)}. Try `lambda {signature.strip('`')}: ...`."
+            f"{spelled(given)}. Try `lambda {signature.strip('`')}: ...`."
         )
     result = jax.eval_shape(lambda *a: given(*a), *arguments)
     leaves = jax.tree.leaves(result)
@@ -97,7 +101,7 @@ def _bind_constant(argument: str, given: Any, shapes, wanted: str, layout: Layou
     except TypeError:
         raise TypeError(
             f"`{argument}` must be a real number, a real array of shape {wanted}, or a function "
-            f"of one point; got {_describe(given)}."
+            f"of one point; got {spelled(given)}."
         ) from None
     array = array.astype(np.float64)
     if not np.all(np.isfinite(array)):
@@ -125,7 +129,8 @@ def _spell(shape: tuple[int | None, ...]) -> str:
     return f"({inside},)" if len(shape) == 1 else f"({inside})"
 
 
-def _accepts(function: Callable[..., Any], count: int) -> bool:
+def accepts(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
@@ -135,6 +140,7 @@ def _accepts(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _describe(given: Any) -> str:
+def spelled(given: Any) -> str:
+    """What was given, for messages."""
     name = getattr(given, "__name__", None)
     return f"function `{name}`" if callable(given) and name else f"{given!r}"

@@ -26,6 +26,7 @@ def describe(problem: Problem) -> dict[str, Any]:
         "diffusion": _coefficient(problem.diffusion),
         "reaction": _coefficient(problem.reaction),
         "source": _coefficient(problem.source),
+        "nonlinearity": _nonlinearity(problem),
         "terminal": None if problem.terminal is None else _coefficient(problem.terminal),
         "domain": _domain(problem),
         "lower": lower.tolist(),
@@ -34,6 +35,12 @@ def describe(problem: Problem) -> dict[str, Any]:
             {"part": part, **_condition(condition)} for part, condition in problem.boundary.items()
         ],
     }
+
+
+def _nonlinearity(problem: Problem) -> list[str] | None:
+    """What it reads, of value, gradient and second derivatives."""
+    given = problem.nonlinearity
+    return None if given is None else sorted(given.reads)
 
 
 def _coefficient(given: Coefficient) -> dict[str, Any]:

@@ -58,6 +58,11 @@ class AbstractDynamics(eqx.Module):
         r"""$[\pm\partial_t u +]\ b\cdot\nabla u$, from derivatives along `directions`."""
 
     @property
+    def along_axes(self) -> bool:
+        """Whether `directions` are the axes, so that slopes along them are the gradient."""
+        return False
+
+    @property
     def is_isotropic_constant(self) -> bool:
         """Whether the noise is the same everywhere and in all directions, and not zero."""
         sigma = self.diffusion
@@ -137,6 +142,11 @@ class Dynamics(AbstractDynamics):
             weights = self.layout.direction(jnp.broadcast_to(sigma**2, (self.layout.dim,)))
             return jnp.eye(self.layout.n_coords, dtype=z.dtype), weights
         return self.along(z, sigma.T, np.ones(sigma.shape[1]))
+
+    @property
+    def along_axes(self) -> bool:
+        """Where the diffusion is a number or a diagonal."""
+        return len(self.diffusion.shape) < 2
 
     def first_order(self, at: Taylor, z: SpaceTimePoint) -> Scalar:
         """The slope along the drift, or from slopes along the axes."""

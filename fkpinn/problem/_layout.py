@@ -101,6 +101,10 @@ class Layout(eqx.Module):
         """A direction in space as one of a point; in its own time a path goes at this rate."""
         return self.point(self.pace * rate, v)
 
+    def direction_rows(self, dtype: Any) -> Float[Array, "d z"]:
+        """The axes of space as directions of points, one a row."""
+        return jnp.eye(self.n_coords, dtype=dtype)[self.n_coords - self.dim :]
+
     def at_end(self, x: Array) -> Array:
         """Places at the time at which data are given."""
         return self.point(self.end, x)

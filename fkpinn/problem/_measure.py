@@ -14,9 +14,12 @@ from jaxtyping import Array, Bool, Float
 
 from .._streams import fold
 from .._types import Numbers, SpaceTimePoint
-from ..domain import AbstractDomain, frozen
+from ..domain import AbstractDomain, Hull, frozen
+from ._dynamics import AbstractDynamics
 from ._layout import Layout
 
+_STEPS = 32  # of a path to its place, where coefficients vary
+_LOOKS, _DEVIATIONS = 2048, 3.0  # points that tell the extent of a law, and how much of it counts
 _KEY_COORDS = 4  # uniform coordinates that make a key: 23 random bits each in single precision
 
 
@@ -52,6 +55,19 @@ class AbstractMeasure(eqx.Module):
     def checked(self, region: Region) -> "AbstractMeasure":
         """The same law, or an error if it does not fit the region."""
         return self
+
+    def bound(self, dynamics: AbstractDynamics) -> "AbstractMeasure":
+        """The same law, told how paths of the problem move."""
+        return self
+
+    def at_end(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """A point at the time at which data are given, where that is no matter of the domain."""
+        drawn = self.draw(region, u)
+        return drawn._replace(point=region.layout.at_end(region.layout.space(drawn.point)))
+
+    def center(self) -> np.ndarray | None:
+        """The place that it is about, if it names one."""
+        return None
 
     def describe(self) -> str:
         """A few words for reports."""
@@ -250,10 +266,7 @@ class Sampler(AbstractMeasure):
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """From a key made of the coordinates."""
         time, rest = region.layout.from_cube(u)
-        key = jr.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
-        for word in (rest * 2.0**23).astype(jnp.uint32):
-            key = fold(key, "sampler", word)
-        found = jnp.asarray(self.function(key), u.dtype)
+        found = jnp.asarray(self.function(_key(rest)), u.dtype)
         if found.shape[-1] == region.layout.n_coords:
             z = found
         else:
@@ -275,3 +288,90 @@ class Sampler(AbstractMeasure):
                 f"{shape}."
             )
         return self
+
+
+class Along(AbstractMeasure):
+    """Where paths from a start are at a uniform time: the law of the process itself.
+
+    Args:
+        start: where paths start, one number an axis.
+    """
+
+    start: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
+    dynamics: AbstractDynamics | None = None
+
+    def n_coords(self, region: Region) -> int:
+        """What makes a key, and a time."""
+        return _KEY_COORDS + 1
+
+    def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """A path to a uniform time."""
+        time, rest = region.layout.from_cube(u)
+        return self._drawn(region, time, rest)
+
+    def at_end(self, region: Region, u: Float[Array, " q"]) -> Draw:
+        """A path to its end."""
+        _, rest = region.layout.from_cube(u)
+        return self._drawn(region, jnp.asarray(region.layout.end, u.dtype), rest)
+
+    def bound(self, dynamics: AbstractDynamics) -> "Along":
+        """Paths of this process."""
+        return Along(self.start, dynamics)
+
+    def checked(self, region: Region) -> "Along":
+        """Refuse a start of another length, or a problem without time."""
+        d = region.layout.dim
+        if len(self.start) != d or not np.all(np.isfinite(self.start)):
+            raise ValueError(f"`Along(start)` must have {d} finite numbers; got {self.start}.")
+        if not region.layout.timed:
+            raise ValueError("`Along(start)` is for problems with a `horizon`.")
+        return self
+
+    def center(self) -> np.ndarray:
+        """The start."""
+        return np.asarray(self.start)
+
+    def describe(self) -> str:
+        """A few words for reports."""
+        return "along paths from a start"
+
+    def _drawn(self, region: Region, time: Array, rest: Float[Array, " q"]) -> Draw:
+        """Steps of Euler, one where coefficients are constant, from the start of time to `time`."""
+        layout, moves = region.layout, self.dynamics
+        assert moves is not None
+        constant = moves.drift.function is None and moves.diffusion.function is None
+        n = 1 if constant else _STEPS
+        dt = layout.pace * (time - layout.start) / n
+        noise = jr.normal(_key(rest), (n, moves.noise_dim), rest.dtype)
+
+        def step(k, x):
+            z = layout.point(layout.start + layout.pace * k * dt, x)
+            return x + moves.drift(z) * dt + moves.push(z, jnp.sqrt(dt) * noise[k])
+
+        x = jax.lax.fori_loop(0, n, step, jnp.asarray(np.asarray(self.start), rest.dtype))
+        return Draw(layout.point(time, x), region.domain.contains(x))
+
+
+def _key(words: Float[Array, " q"]) -> Any:
+    """A random key from coordinates of the unit cube."""
+    key = jr.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+    for word in (words * 2.0**23).astype(jnp.uint32):
+        key = fold(key, "sampler", word)
+    return key
+
+
+def extent(region: Region, measure: AbstractMeasure) -> Hull:
+    """A box that holds nearly all points of a law: three deviations around its mean."""
+    rng, dtype = np.random.default_rng(0), jnp.result_type(float)
+    u = jnp.asarray(rng.random((_LOOKS, measure.n_coords(region))), dtype)
+    drawn = _extent_points(measure, region, u)
+    x = np.asarray(region.layout.space(drawn.point), np.float64)[np.asarray(drawn.keep)]
+    if not len(x) or not np.all(np.isfinite(x)):
+        raise ValueError("`measure` must draw finite points; check it, and the drift.")
+    mean, reach = x.mean(axis=0), _DEVIATIONS * np.maximum(x.std(axis=0), 1e-12)
+    return Hull(mean - reach, mean + reach, mean, float(np.linalg.norm(reach)))
+
+
+@eqx.filter_jit
+def _extent_points(measure: AbstractMeasure, region: Region, u: Float[Array, "n q"]) -> Draw:
+    return jax.vmap(lambda row: measure.draw(region, row))(u)

@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 from .._field import Taylor, taylor
 from .._types import Scalar, ScalarField, SpaceTimePoint, Vector
 from ._boundary import AbstractCondition
+from ._nonlinearity import hessian
 from ._problem import Problem
 
 
@@ -21,7 +22,7 @@ def generator(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
 
 
 def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
-    r"""$[\pm\partial_t u +]\ \mathcal{L}u - Vu + f$ at one point; zero for the solution.
+    r"""$[\pm\partial_t u +]\ \mathcal{L}u - Vu + f\ [+ F]$ at one point; zero for the solution.
 
     Equations: [eq:elliptic-dirichlet-appendix](../theory/equations.md),
     [eq:parabolic-diffusion-appendix](../theory/equations.md).
@@ -31,8 +32,14 @@ def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
         u: a function of one point of the problem (`x`, or time followed by `x`).
         z: the point.
     """
-    at = taylor(u, z, *problem.dynamics.directions(z))
-    return _residual(problem, at, problem.dynamics.first_order(at, z), z)
+    directions, weights = problem.dynamics.directions(z)
+    at = taylor(u, z, directions, weights)
+    total = _residual(problem, at, problem.dynamics.first_order(at, z), z)
+    if problem.nonlinearity is None:
+        return total
+    slopes = at.slopes if problem.dynamics.along_axes else jax.grad(lambda y: u(y))(z)
+    second = hessian(problem.layout, u, z) if problem.nonlinearity.second else None
+    return total + problem.nonlinearity(z, at.value, problem.space(slopes), second)
 
 
 def sampled_residual(
@@ -50,11 +57,20 @@ def sampled_residual(
         n_directions: how many directions; the work grows with them and not with the dimension.
         key: random key.
     """
+    if problem.nonlinearity is not None and problem.nonlinearity.second:
+        raise ValueError(
+            "Random directions estimate a trace, and `nonlinearity` takes all second derivatives. "
+            "Set `points.directions` to 0."
+        )
     sigma = problem.sigma(z)
     signs = jr.rademacher(key, (n_directions, sigma.shape[1]), z.dtype)
     weights = np.full(n_directions, 1.0 / n_directions)
     at = taylor(u, z, *problem.dynamics.along(z, signs @ sigma.T, weights))
-    return _residual(problem, at, at.slopes[-1], z)
+    total = _residual(problem, at, at.slopes[-1], z)
+    if problem.nonlinearity is None:
+        return total
+    slope = problem.space(jax.grad(lambda y: u(y))(z))
+    return total + problem.nonlinearity(z, at.value, slope, None)
 
 
 def _residual(problem: Problem, at: Taylor, slope: Scalar, z: SpaceTimePoint) -> Scalar:
@@ -70,11 +86,14 @@ def _residual(problem: Problem, at: Taylor, slope: Scalar, z: SpaceTimePoint) ->
 def residual_by_hessian(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
     """The same as `residual` from the full Hessian: slow, short, for checking."""
     layout, slope = problem.layout, jax.grad(u)(z)
-    hessian = layout.space(layout.space(jax.hessian(u)(z)).T)
+    curvature = layout.space(layout.space(jax.hessian(u)(z)).T)
     rate = layout.pace * layout.time(slope) if layout.timed else 0.0
-    second = 0.5 * jnp.trace(problem.covariance(z) @ hessian)
+    second = 0.5 * jnp.trace(problem.covariance(z) @ curvature)
     first = problem.drift(z) @ layout.space(slope)
-    return rate + second + first - problem.reaction(z) * u(z) + problem.source(z)
+    total = rate + second + first - problem.reaction(z) * u(z) + problem.source(z)
+    if problem.nonlinearity is None:
+        return total
+    return total + problem.nonlinearity(z, u(z), layout.space(slope), curvature)
 
 
 def boundary_residual(

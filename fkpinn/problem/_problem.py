@@ -1,6 +1,6 @@
 """A boundary value problem, declared once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -14,16 +14,19 @@ from ._checks import check_problem
 from ._coefficient import Coefficient, bind
 from ._dynamics import AbstractDynamics, Dynamics
 from ._layout import Layout
-from ._measure import AbstractMeasure, Region, Uniform
+from ._linearized import linear_data
+from ._measure import AbstractMeasure, Region, Uniform, extent
+from ._nonlinearity import Nonlinearity, bind_nonlinearity
 
 
 class Problem(eqx.Module):
-    r"""A linear second-order boundary value problem.
+    r"""A second-order boundary value problem, linear unless it has a `nonlinearity`.
 
     Elliptic:
     $\tfrac12 \mathrm{tr}(\sigma\sigma^\top D^2 u) + b\cdot\nabla u - V u + f = 0$ in $D$.
     Parabolic (when `horizon` is given): the same plus $\partial_t u$, with $u(T, \cdot)$ given by
     `terminal`; or, with $u(0, \cdot)$ given by `initial`, the same minus $\partial_t u$.
+    With a `nonlinearity`, $F(x, u, \nabla u)$ or $F(x, u, \nabla u, D^2u)$ is added on the left.
     Coefficients are numbers, arrays, or functions of **one** point: of `x` for elliptic problems,
     of `t, x` for parabolic ones.
 
@@ -31,7 +34,7 @@ class Problem(eqx.Module):
     [eq:parabolic-diffusion-appendix](../theory/equations.md).
 
     Args:
-        domain: the bounded set $D$.
+        domain: the bounded set $D$; or `Space(d)` for problems with a horizon.
         drift: $b$, shape `(d,)`; zero by default.
         diffusion: $\sigma$: a scalar (times the identity), a diagonal `(d,)`, or `(d, m)`; one by
             default.
@@ -46,6 +49,8 @@ class Problem(eqx.Module):
             averaged over this law of points. `Uniform()` by default; see also `Normal`, `InBox`,
             `Radial`, `At` and `Sampler`.
         dynamics: a process of your own, instead of `drift` and `diffusion`.
+        nonlinearity: $F$, a function of `x, u, p` or of `x, u, p, Q`, with the time in front where
+            there is one: value, gradient and second derivatives of the solution in space.
         name: a name for reports.
         check: evaluate the data at sample points and refuse what cannot be right.
 
@@ -71,6 +76,7 @@ class Problem(eqx.Module):
     boundary: dict[str, AbstractCondition]
     terminal: Coefficient | None
     measure: AbstractMeasure
+    nonlinearity: Nonlinearity | None
     name: str = eqx.field(static=True)
 
     def __init__(
@@ -87,6 +93,7 @@ class Problem(eqx.Module):
         initial: Any = None,
         measure: AbstractMeasure | None = None,
         dynamics: AbstractDynamics | None = None,
+        nonlinearity: Any = None,
         name: str = "problem",
         check: bool = True,
     ):
@@ -118,7 +125,12 @@ class Problem(eqx.Module):
             argument, given = ("initial", initial) if forward else ("terminal", terminal)
             self.terminal = bind(argument, given, ((),), Layout(d))
         self.boundary = _conditions(domain, boundary, layout)
-        self.measure = _checked(measure, Region(domain, layout))
+        self.measure = _checked(measure, Region(domain, layout), self.dynamics)
+        if not domain.parts:
+            self.domain = domain.within(extent(Region(domain, layout), self.measure))
+        self.nonlinearity = None
+        if nonlinearity is not None:
+            self.nonlinearity = bind_nonlinearity(nonlinearity, layout)
         if check:
             check_problem(self)
 
@@ -153,8 +165,53 @@ class Problem(eqx.Module):
         Args:
             measure: the law of the points, see `Problem`.
         """
-        law = _checked(measure, self.region)
+        law = _checked(measure, self.region, self.dynamics)
         return eqx.tree_at(lambda p: p.measure, self, law)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the equation is linear."""
+        return self.nonlinearity is None
+
+    def linearized(self, w: Callable[..., Any]) -> "Problem":
+        """The linear problem that Newton's step from `w` solves; a linear problem is its own.
+
+        Args:
+            w: a differentiable function of one point (`x`, or time followed by `x`).
+        """
+        if self.linear:
+            return self
+        end = {}
+        if self.timed:
+            end["initial" if self.layout.forward else "terminal"] = self.terminal
+        return Problem(
+            self.domain,
+            **linear_data(self, w),
+            boundary=self.boundary,
+            horizon=self.horizon,
+            **end,
+            measure=self.measure,
+            name=f"{self.name}, linearized",
+            check=False,
+        )
+
+    def clock(self) -> "Problem":
+        """The problem that the mean discounted time of its paths solves: source one, no data."""
+        end = {}
+        if self.timed:
+            end["initial" if self.layout.forward else "terminal"] = 0.0
+        return Problem(
+            self.domain,
+            dynamics=self.dynamics,
+            reaction=self.reaction,
+            source=1.0,
+            boundary={part: c.with_datum(0.0) for part, c in self.boundary.items()},
+            horizon=self.horizon,
+            **end,
+            measure=self.measure,
+            name=f"{self.name}, time",
+            check=False,
+        )
 
     @property
     def drift(self) -> Coefficient:
@@ -216,7 +273,12 @@ def _dynamics(given: Any, drift: Any, diffusion: Any, layout: Layout) -> Abstrac
     return given
 
 
-def _checked(measure: Any, region: Region) -> AbstractMeasure:
+def _checked(measure: Any, region: Region, dynamics: AbstractDynamics) -> AbstractMeasure:
+    if measure is None and not region.domain.parts:
+        raise ValueError(
+            "`measure` must say where the answer is wanted in a domain without boundary. Try "
+            "`measure=Along(start)`, points on paths from a start, or `Normal(mean, std)`."
+        )
     if measure is None:
         return Uniform()
     if not isinstance(measure, AbstractMeasure):
@@ -225,7 +287,7 @@ def _checked(measure: Any, region: Region) -> AbstractMeasure:
             f"`InBox(lower, upper)`, `Radial(center, radius)`, `At(points)` or "
             f"`Sampler(function)`; got {measure!r}."
         )
-    return measure.checked(region)
+    return measure.checked(region).bound(dynamics)
 
 
 def _conditions(domain: AbstractDomain, given: Any, layout: Layout) -> dict[str, AbstractCondition]:

@@ -51,6 +51,11 @@ def fem_reference(
         truth.values([[0.0, 0.0]])
         ```
     """
+    if not problem.linear:
+        raise ValueError(
+            "`problem` is nonlinear, and finite elements here are for linear ones. Take those of "
+            "`problem.linearized(w)`, or give `exact`."
+        )
     if problem.dim > 2:
         raise ValueError(
             f"`problem` has dimension {problem.dim}; finite elements here cover 1 and 2. "

@@ -1,6 +1,7 @@
 """Numbers that tell one problem from another: its data at fixed points."""
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -28,6 +29,11 @@ def _data(problem: Problem, z: SpaceTimePoint) -> list[Array]:
     x = problem.space(z)
     numbers = [problem.domain.signed_distance(x), problem.drift(z), problem.covariance(z)]
     numbers += [problem.reaction(z), problem.source(z)]
+    if problem.nonlinearity is not None:
+        d = problem.dim
+        some = jnp.sin(1.0 + jnp.arange(d + 1, dtype=z.dtype))
+        square = jnp.outer(problem.space(z), problem.space(z)) + jnp.diag(some[1:])
+        numbers.append(problem.nonlinearity(z, some[0], some[1:], square))
     if problem.terminal is not None:
         numbers.append(problem.terminal(x))
     for condition in problem.conditions():

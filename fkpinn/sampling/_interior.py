@@ -57,10 +57,14 @@ def sobol_interior(
 def sample_terminal(
     problem: Problem, n: int, *, dtype: DTypeLike | None = None, key: PRNGKeyArray
 ) -> Float[Array, "n z"]:
-    """Independent uniform points of the domain at the time at which data are given."""
+    """Independent points at the time at which data are given: uniform, or where paths end."""
     if problem.horizon is None:
         raise ValueError("`problem` is elliptic and has no final time; use `sample_interior`.")
-    return problem.layout.at_end(sample_interior(problem.domain, n, dtype=dtype, key=key))
+    if problem.domain.parts:
+        return problem.layout.at_end(sample_interior(problem.domain, n, dtype=dtype, key=key))
+    region, law = problem.region, problem.measure
+    dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
+    return _last(region, law, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)[:n]
 
 
 def _law(
@@ -91,4 +95,17 @@ def _random(
     key: PRNGKeyArray,
 ) -> Float[Array, "room z"]:
     draw = lambda u: measure.draw(region, u)
+    return fill_random(draw, measure.n_coords(region), room, n, key, jnp.dtype(dtype))
+
+
+@eqx.filter_jit
+def _last(
+    region: Region,
+    measure: AbstractMeasure,
+    room: int,
+    n: Int[Array, ""],
+    dtype: str,
+    key: PRNGKeyArray,
+) -> Float[Array, "room z"]:
+    draw = lambda u: measure.at_end(region, u)
     return fill_random(draw, measure.n_coords(region), room, n, key, jnp.dtype(dtype))

@@ -1,6 +1,6 @@
 """Paths of the diffusion behind a problem."""
 
-from ._apart import unsplit as unsplit
+from .._field import unsplit as unsplit
 from ._exit import AbstractExit as AbstractExit
 from ._exit import BridgeExit as BridgeExit
 from ._exit import PlainExit as PlainExit

@@ -71,20 +71,6 @@ def apart(function: Callable[..., Any], *example: Any) -> Callable[..., Any]:
     return run
 
 
-def unsplit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function that `apart` must not take apart: a network, whose layers are products.
-
-    These keep the digits they have: GPUs multiply in TF32 unless told otherwise, and a residual
-    made of such products is mostly rounding.
-    """
-
-    def fkpinn_unsplit(*arguments: Any) -> Any:
-        with jax.default_matmul_precision("highest"):
-            return function(*arguments)
-
-    return jax.jit(fkpinn_unsplit)
-
-
 def _boxed(value: Any) -> np.ndarray:
     """Arrays as entries of a NumPy array, which must not look into them."""
     return _filled(list(value), (len(value),)) if isinstance(value, tuple) else _filled([value], ())

@@ -159,6 +159,8 @@ def absorbed_value(problem: Problem, z: SpaceTimePoint) -> Scalar:
     """What the part nearest to the point pays to a path that ends there."""
     value = jnp.zeros((), z.dtype)
     conditions = problem.conditions()
+    if not conditions:
+        return value
     if len(conditions) == 1:
         return conditions[0].payoff(z)
     part = problem.domain.part_at(problem.space(z))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, UInt32
 
 from .._types import Point, Scalar, SpaceTimePoint
-from ..problem import Problem
+from ..problem import OfCandidate, Problem
 from ._exit import AbstractExit, spread_across
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 from ._reflect import Wall, absorbing_distance, collect_flux, discounted, meet_walls
@@ -53,6 +53,12 @@ class Scheme(AbstractWalk):
     def varies(self, problem: Problem) -> bool:
         """Next to walls, where no time counts."""
         return self.refine > 1 and not problem.timed
+
+    def fits_kernel(self, problem: Problem) -> bool:
+        """Where steps are made of formulas, and networks are read between them if at all."""
+        read = [problem.drift, problem.diffusion, problem.reaction]
+        read += [problem.source] if self.read_every == 1 else []
+        return not any(isinstance(data.function, OfCandidate) for data in read)
 
     def begin(self, problem: Problem, lane: Lane) -> Lane:
         """The trapezoidal rule halves the first term; where steps vary, none came before."""

@@ -257,14 +257,13 @@ class _State(NamedTuple):
 
 
 def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
-    start = functools.partial(_start, plan.problem, plan.walk, queue, visits=plan.visits > 0)
     kept = None
     if plan.visits:
         wide, one = (plan.visits, plan.problem.n_coords), (plan.visits,)
         kept = _Kept(*(jnp.zeros(shape, plan.points.dtype) for shape in (wide, one, wide, one)))
-    shapes = jax.eval_shape(jax.vmap(start), jnp.zeros(width, jnp.uint32))
+    zeros = lambda leaf: jnp.zeros((width, *leaf.shape), leaf.dtype)
     return _State(
-        lanes=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes),
+        lanes=jax.tree.map(zeros, _one_lane(plan, queue)),
         slot=jnp.full(width, queue.total, jnp.uint32),
         cursor=jnp.asarray(np.uint32(0)),
         left=jnp.asarray(np.int32(0)),
@@ -273,6 +272,26 @@ def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
         taken=jnp.zeros(room, jnp.uint32),
         kept=kept,
     )
+
+
+def _one_lane(plan: Plan, queue: _Queue) -> Lane:
+    """The shapes of a path; looking at a problem takes longer than starting a kernel."""
+    like = lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf))
+    given = eqx.filter((plan.problem, plan.walk), eqx.is_array)
+    rest = eqx.filter((plan.problem, plan.walk), eqx.is_array, inverse=True)
+    leaves, tree = jax.tree.flatten((rest, jax.tree.map(like, (given, queue))))
+    return _lane_shapes(tuple(leaves), tree, plan.visits > 0)
+
+
+@functools.lru_cache(maxsize=64)
+def _lane_shapes(leaves: tuple, tree: Any, visits: bool) -> Lane:
+    rest, (given, queue) = jax.tree.unflatten(tree, leaves)
+
+    def start(given, queue):
+        problem, walk = eqx.combine(given, rest)
+        return _start(problem, walk, queue, jnp.zeros((), jnp.uint32), visits=visits)
+
+    return jax.eval_shape(start, given, queue)
 
 
 def _room(count: int, least: int) -> int:

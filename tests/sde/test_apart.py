@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
-from fkpinn.sde._apart import apart, unsplit
+from fkpinn.sde import unsplit
+from fkpinn.sde._apart import apart
 
 weights = jr.normal(jr.key(1), (3, 40))
 FUNCTIONS = {

@@ -1,0 +1,89 @@
+"""Certificates and values of nonlinear problems: limits hold what linear paths leave out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fkpinn as fk
+from fkpinn.evaluate import DefectPaths
+from fkpinn.evaluate._remainder import remainder
+
+BRATU, BRATU_EXACT = fk.catalogue("bratu")
+
+
+def quadratic(dim=2):
+    """Control without noise in the data: the exact solution is the square of the distance."""
+    # u_t + Lap u - |grad u|^2 + f = 0 with u = exp(-(1 - t)) |x|^2 / 4
+    exact = lambda z: 0.25 * jnp.exp(z[0] - 1.0) * jnp.sum(z[1:] ** 2)
+
+    def source(t, x):
+        size = 0.25 * jnp.exp(t - 1.0)
+        return -size * jnp.sum(x**2) - 2 * dim * size + 4 * size**2 * jnp.sum(x**2)
+
+    problem = fk.Problem(
+        fk.Space(dim), diffusion=2**0.5, horizon=1.0, source=source,
+        terminal=lambda x: 0.25 * jnp.sum(x**2), measure=fk.Along([0.5] * dim),
+        nonlinearity=lambda t, x, u, p: -jnp.sum(p**2), check=False,
+    )  # fmt: skip
+    return problem, exact
+
+
+CONTROL, CONTROL_EXACT = quadratic()
+CASES = {
+    "values": (BRATU, BRATU_EXACT, lambda x: jnp.cos(2 * x[0]) * (1 - jnp.sum(x**2))),
+    "gradients": (CONTROL, CONTROL_EXACT, lambda z: jnp.sin(1.5 * z[1]) * jnp.cos(z[0]) * z[2]),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_limits_hold_the_error_of_a_candidate(kind):
+    """Whether it is good or not so good; the remainder falls with the square of the error."""
+    problem, exact, shape = CASES[kind]
+    points = fk.sample_interior(problem, 4000, key=jax.random.key(9))
+    left = []
+    for size in (0.03, 0.003):
+        wrong = lambda z, size=size: exact(z) + size * shape(z)
+        found = fk.certify(problem, wrong, n_points=256, n_paths=32, dt=0.004, seed=1)
+        truth = jax.vmap(exact)(points)
+        true = jnp.sqrt(jnp.mean((jax.vmap(wrong)(points) - truth) ** 2) / jnp.mean(truth**2))
+        assert found.ci_low <= float(true) <= found.ci_high
+        left.append(found.remainder / float(true))
+    assert left[0] < 0.5 and left[1] < 0.2 * left[0]
+
+
+def test_a_candidate_that_is_too_far_is_refused_in_words():
+    far = lambda z: CONTROL_EXACT(z) + 3.0 * jnp.sin(3 * z[1]) * z[2]
+    with pytest.raises(fk.NoCertificate, match=r"too far from the solution.*Train on"):
+        fk.certify(CONTROL, far, n_points=64, n_paths=16, dt=0.02, seed=1)
+
+
+def test_second_derivatives_have_no_certificate():
+    problem, exact = fk.catalogue("fully-nonlinear-20d")
+    with pytest.raises(fk.NoCertificate, match=r"reads second derivatives"):
+        fk.certify(problem, exact, n_points=64, n_paths=4, seed=1)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_the_remainder_is_of_the_size_of_what_is_left_out(kind):
+    """Many paths leave the remainder alone: it is below the estimate, and not by orders."""
+    problem, exact, shape = CASES[kind]
+    wrong = lambda z: exact(z) + 0.3 * shape(z)
+    points = np.asarray(fk.sample_interior(problem, 24, key=jax.random.key(2)))
+    paths = DefectPaths(problem, wrong, points, dtype="float64", dt=0.004, seed=0)
+    found = paths.run(2000)
+    lacks = np.asarray(jax.vmap(lambda z: exact(z) - wrong(z))(jnp.asarray(points)))
+    missed = np.abs(np.asarray(found.value) - lacks)
+    allowed = remainder(problem, wrong, found)
+    noise = 4 * np.asarray(found.stderr)
+    assert np.all(missed < allowed + noise)
+    assert np.max(missed) > 0.02 * np.median(allowed)
+
+
+def test_values_with_limits_that_hold():
+    wrong = lambda z: CONTROL_EXACT(z) + 0.05 * CASES["gradients"][2](z)
+    points = np.array([[0.0, 0.5, 0.5], [0.5, 1.0, -0.4]])
+    found = fk.value_with_interval(CONTROL, wrong, points, n_paths=4000, seed=3)
+    truth = np.asarray(jax.vmap(CONTROL_EXACT)(jnp.asarray(points)))
+    assert np.all((found.low <= truth) & (truth <= found.high))
+    assert np.all(found.high - found.low < 0.02)
