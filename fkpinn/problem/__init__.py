@@ -35,6 +35,7 @@ from ._measure import Region as Region
 from ._measure import Sampler as Sampler
 from ._measure import Uniform as Uniform
 from ._nonlinearity import Nonlinearity as Nonlinearity
+from ._nonlinearity import Slopes as Slopes
 from ._nonlinearity import derivatives as derivatives
 from ._operator import boundary_residual as boundary_residual
 from ._operator import generator as generator

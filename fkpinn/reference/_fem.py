@@ -14,6 +14,7 @@ from ._field import FEMReference
 from ._fingerprint import fingerprint
 from ._march import solve_elliptic, solve_parabolic
 from ._mesh import make_mesh
+from ._newton import newton_reference
 from ._p2 import P2Space, space_of
 
 _RESOLUTION = 32  # default number of edges across the domain
@@ -29,7 +30,7 @@ def fem_reference(
     """Solve a problem in one or two dimensions with quadratic finite elements.
 
     A mesh of size `4 h` is cut in half twice; the differences between the three solutions
-    give the error estimate, by the order they show.
+    give the error estimate, by the order they show. Nonlinear problems take Newton's iteration.
 
     Args:
         problem: the boundary value problem.
@@ -51,11 +52,6 @@ def fem_reference(
         truth.values([[0.0, 0.0]])
         ```
     """
-    if not problem.linear:
-        raise ValueError(
-            "`problem` is nonlinear, and finite elements here are for linear ones. Take those of "
-            "`problem.linearized(w)`, or give `exact`."
-        )
     if problem.dim > 2:
         raise ValueError(
             f"`problem` has dimension {problem.dim}; finite elements here cover 1 and 2. "
@@ -67,9 +63,14 @@ def fem_reference(
     if not (np.isfinite(h) and h > 0):
         raise ValueError(f"`h` must be a positive length; got {h!r}.")
     n_steps = _steps(problem, n_steps)
-    skfem = import_skfem()
+    if problem.linear:
+        return _on_three_meshes(Coefficients(problem), h, n_steps)
+    return newton_reference(problem, lambda near: _on_three_meshes(near, h, n_steps))
+
+
+def _on_three_meshes(coefficients: Coefficients, h: float, n_steps: int | None) -> FEMReference:
+    problem, skfem = coefficients.problem, import_skfem()
     held = {part for part, c in problem.boundary.items() if c.absorbs}
-    coefficients = Coefficients(problem)
     mesh = _adapted_mesh(coefficients, 4.0 * h, frozenset(held))
     levels: list[tuple[P2Space, np.ndarray]] = []
     for level in range(3):
