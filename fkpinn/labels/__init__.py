@@ -1,5 +1,6 @@
 """Monte Carlo labels: values of the solution at points, with error bars."""
 
+from ._branching import branching_labels as branching_labels
 from ._defect import defect_problem as defect_problem
 from ._defect import estimate_defect as estimate_defect
 from ._estimate import compile_labels as compile_labels

@@ -33,6 +33,7 @@ from ..sde import (
     describe_lost_path,
     run_batches,
 )
+from ._branching import branching_labels
 from ._labels import Labels
 from ._moments import Moments, merge, moments, segment_starts
 from ._scheme import Choice, Steps, choose_scheme, step_size, steps_for
@@ -80,7 +81,8 @@ def estimate_labels(
         dt: time step; by default from the size of the domain, see `fkpinn.labels.steps_for`. Walks
             on spheres have none.
         scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`; or a walk of
-            your own.
+            your own. `branching` is for polynomial equations on all of space, see
+            `fkpinn.labels.branching_labels`.
         t_max: paths are cut at this time.
         seed: with the number of the point, of the path and of the step it fixes every random
             number; labels do not depend on how the work is cut up.
@@ -107,6 +109,8 @@ def estimate_labels(
     Returns:
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
+    if scheme == "branching":
+        return branching_labels(problem, points, n_paths=n_paths, seed=seed, progress=progress)
     steps = _steps(problem, points, scheme, dt, refine, t_max)._replace(near=near)
     dt, refine = steps.dt, steps.refine
     how: dict[str, Any] = {
@@ -336,7 +340,8 @@ def _planned(
     if not problem.linear:
         raise ValueError(
             "`problem` is nonlinear, and labels are averages for linear ones. Take those of "
-            "`problem.linearized(w)`, with a candidate `w`, or `estimate_defect`."
+            "`problem.linearized(w)`, with a candidate `w`, or `estimate_defect`; of polynomial "
+            "equations on all of space, `scheme='branching'`."
         )
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
     walk = _with_options(chosen, control, read_every, forget, refine)
