@@ -13,5 +13,7 @@ from ._occupation import OccupationBound as OccupationBound
 from ._occupation import occupation_bound as occupation_bound
 from ._occupation import rehearse_bound as rehearse_bound
 from ._occupation import why_no_bound as why_no_bound
+from ._picard import PicardValue as PicardValue
+from ._picard import picard_value as picard_value
 from ._values import Values as Values
 from ._values import value_with_interval as value_with_interval

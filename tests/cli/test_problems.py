@@ -11,7 +11,10 @@ NAMES = [
     *("poisson", "schrodinger", "met", "committor", "heat2d-ms", "poisson-5d", "laplace-10d"),
     *("poisson-50d", "poisson-100d", "variable-diffusion", "robin", "exit-ball-3d"),
     *("exit-ball-10d", "ornstein-uhlenbeck", "ou-exit-10d", "ou-exit-50d"),
-    *("double-well-committor-10d", "two-body-100d", "two-body-1000d"),
+    *("double-well-committor-10d", "two-body-100d", "two-body-1000d", "bratu"),
+    *("allen-cahn-20d", "allen-cahn-100d", "sine-gordon-10d", "sine-gordon-100d"),
+    *("semilinear-heat-10d", "semilinear-heat-100d", "hjb-lq-20d", "hjb-lq-100d"),
+    *("fully-nonlinear-20d", "fully-nonlinear-100d", "bsb-100d", "fisher-kpp", "fisher-kpp-10d"),
 ]
 
 
@@ -93,7 +96,7 @@ def test_file_with_a_problem(tmp_path):
     assert found.dim == 1
 
 
-LARGE = ("poisson-100d", "two-body-100d", "two-body-1000d")  # built as others are
+LARGE = [name for name in NAMES if name.endswith("00d")]  # built as others are
 ENTRIES = [
     pytest.param(entry, id=entry["name"], marks=pytest.mark.slow if entry["name"] in LARGE else [])
     for entry in read_catalogue()
