@@ -38,7 +38,9 @@ class Weighted:
     @property
     def names(self) -> tuple[str, ...]:
         """Of the terms of the loss."""
-        found = ("residual", "boundary", *(["terminal"] if self.problem.timed else []))
+        found = ("residual", *(["boundary"] if self.problem.domain.parts else []))
+        found += ("martingale",) if self.settings.points.path_steps else ()
+        found += ("terminal",) if self.problem.timed else ()
         return found if self.labels is None else (*found, "labels")
 
     def weights(self) -> dict[str, float]:
@@ -106,6 +108,14 @@ def first_order_phases(work: Weighted) -> list[Phase]:
     return phases
 
 
+def path_phases(work: Weighted) -> list[Phase]:
+    """Adam, with fresh paths at every step."""
+    training = work.settings.training
+    adam = Adam(training.adam_steps, training.learning_rate)
+    weighting = work.given or Fixed(work.weights())
+    return [Phase("Adam", adam, training.adam_steps, weighting, 1)]
+
+
 def newton_phases(work: Weighted) -> list[Phase]:
     """The same, then NNCG."""
     phases, steps = first_order_phases(work), work.settings.training.nncg_steps
@@ -127,10 +137,12 @@ class Method:
     Args:
         labelled: whether it takes labels.
         phases: makes its phases.
+        whole_paths: whether it is trained on whole paths, and not on residuals.
     """
 
     labelled: bool
     phases: Callable[[Weighted], list[Phase]]
+    whole_paths: bool = False
 
 
 METHODS = {
@@ -140,6 +152,7 @@ METHODS = {
     "fk-pinn-nncg": Method(True, newton_phases),
     "pinn-engd": Method(False, natural_phases),
     "pinn-nncg": Method(False, newton_phases),
+    "bsde": Method(False, path_phases, whole_paths=True),
 }
 
 

@@ -41,6 +41,8 @@ class PointSettings:
         redraw: steps of the natural gradient between fresh points; 0 keeps them.
         directions: random directions of second derivatives, for training by Adam in very many
             dimensions; 0 takes all.
+        path_steps: steps of pieces of paths whose martingale defect joins the loss; 0 for none. The
+            method `bsde` takes whole paths of so many steps, or of 20.
         n_test: points at which errors against a reference are measured.
     """
 
@@ -50,6 +52,7 @@ class PointSettings:
     visited: float = 0.0
     redraw: int = 1
     directions: int = 0
+    path_steps: int = 0
     n_test: int = 4000
 
 

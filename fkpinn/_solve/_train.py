@@ -29,6 +29,7 @@ _LIKELY_STEPS = 20  # between two looks at the residual that is left
 _WHOLE = 16  # of these that are not cut
 _SURE = 3.0  # standard errors
 _REGRESSION = 1e-2  # damping of steps on labels alone, which would be learnt by heart
+_PATH_STEPS = 20  # of whole paths, where the settings name none
 _OWN_STEPS = 500  # of an optimizer of the user's, where the settings name none
 
 
@@ -185,6 +186,7 @@ class _Work(NamedTuple):
                 job.problem, settings.n_interior, settings.points.n_boundary, labels,
                 size=None if settings.training.uncertainty else size,
                 sampler=_sampler(job), n_directions=settings.points.directions,
+                path_steps=_path_steps(job), whole_paths=job.how.whole_paths,
                 **_labels_count(settings), dtype=dtype, key=(stream / "points").key,
             )  # fmt: skip
             if job.parts.network is not None:
@@ -216,6 +218,11 @@ def _phases(job: Job, labels: Labels | None, size: float) -> list[Phase]:
             f"or `training.lbfgs_steps`."
         )
     return phases
+
+
+def _path_steps(job: Job) -> int:
+    steps = job.settings.points.path_steps
+    return steps or _PATH_STEPS if job.how.whole_paths else steps
 
 
 def _labels_count(settings: Settings) -> dict[str, Any]:

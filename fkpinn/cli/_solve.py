@@ -22,12 +22,12 @@ class Solve:
 
     problem: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="P")] = None
     """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
-    method: Literal["fk-pinn", "pinn", "fk-pinn-adam", "fk-pinn-nncg", "pinn-engd", "pinn-nncg"] = (
-        "fk-pinn"
-    )
+    method: Literal[
+        "fk-pinn", "pinn", "fk-pinn-adam", "fk-pinn-nncg", "pinn-engd", "pinn-nncg", "bsde"
+    ] = "fk-pinn"
     """fk-pinn: with Feynman-Kac labels, by natural gradient (as the paper, with Adam and L-BFGS, in
     the preset `paper`). pinn: residual and boundary alone, by Adam and L-BFGS. Others name their
-    optimizer; nncg comes after Adam and L-BFGS."""
+    optimizer; nncg comes after Adam and L-BFGS. bsde: Deep BSDE, whole paths, by Adam."""
     preset: Literal["quick", "best", "paper"] = "quick"
     """How much work: minutes on two cores, our best, or the paper's setting to the letter."""
     set: Annotated[

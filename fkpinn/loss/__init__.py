@@ -1,6 +1,7 @@
 """Loss terms, how they are weighed, and where their points go."""
 
 from ._build import make_loss as make_loss
+from ._martingale import MartingaleTerm as MartingaleTerm
 from ._rows import cast as cast
 from ._sampler import AbstractSampler as AbstractSampler
 from ._sampler import Adaptive as Adaptive

@@ -8,6 +8,7 @@ from .._streams import fold
 from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_terminal
+from ._martingale import MartingaleTerm
 from ._sampler import AbstractSampler, Spread
 from ._terms import (
     AbstractTerm,
@@ -31,6 +32,8 @@ def make_loss(
     batch: int | None = None,
     sampler: AbstractSampler | None = None,
     n_directions: int = 0,
+    path_steps: int = 0,
+    whole_paths: bool = False,
     dtype: Any,
     key: PRNGKeyArray,
 ) -> Loss:
@@ -48,15 +51,22 @@ def make_loss(
         sampler: where fresh points of residual and boundary go; the first ones are spread evenly.
         n_directions: random directions of second derivatives, for first order optimizers in very
             many dimensions; 0 takes all.
+        path_steps: steps of pieces of paths, as many pieces as points of the residual; 0 for none.
+        whole_paths: pieces are whole paths, and there is no residual.
         dtype: precision.
         key: of the points.
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
     exact = ResidualTerm(problem, inside, size, sampler or spread)
-    terms: dict[str, AbstractTerm] = {
-        "residual": SampledResidualTerm(exact, n_directions) if n_directions else exact,
-    }
+    terms: dict[str, AbstractTerm] = {}
+    if not whole_paths:
+        terms["residual"] = SampledResidualTerm(exact, n_directions) if n_directions else exact
+    if path_steps:
+        terms["martingale"] = MartingaleTerm.of(
+            problem, n_interior, path_steps, whole=whole_paths, size=size or 1.0, dtype=dtype,
+            key=fold(key, "martingale"),
+        )  # fmt: skip
     if problem.domain.parts:
         on = spread.draw_boundary(problem, n_boundary, dtype, key=fold(key, "boundary"))
         terms["boundary"] = BoundaryTerm(problem, on, size or 1.0, sampler or spread)
