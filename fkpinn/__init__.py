@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from fkpinn.problem import manufactured as manufactured
     from fkpinn.problem import mean_exit_time as mean_exit_time
     from fkpinn.problem import optimal_control as optimal_control
+    from fkpinn.problem import optimal_stopping as optimal_stopping
     from fkpinn.problem import poisson as poisson
     from fkpinn.problem import reaction_diffusion as reaction_diffusion
     from fkpinn.problem import schrodinger as schrodinger
@@ -94,6 +95,7 @@ _EXPORTS: dict[str, str] = {
     "schrodinger": "fkpinn.problem",
     "hjb": "fkpinn.problem",
     "optimal_control": "fkpinn.problem",
+    "optimal_stopping": "fkpinn.problem",
     "reaction_diffusion": "fkpinn.problem",
     "semilinear": "fkpinn.problem",
     "uncertain_volatility": "fkpinn.problem",

@@ -15,5 +15,7 @@ from ._occupation import rehearse_bound as rehearse_bound
 from ._occupation import why_no_bound as why_no_bound
 from ._picard import PicardValue as PicardValue
 from ._picard import picard_value as picard_value
+from ._stopping import StoppingBounds as StoppingBounds
+from ._stopping import stopping_bounds as stopping_bounds
 from ._values import Values as Values
 from ._values import value_with_interval as value_with_interval

@@ -50,3 +50,5 @@ from ._recipes import mean_exit_time as mean_exit_time
 from ._recipes import poisson as poisson
 from ._recipes import schrodinger as schrodinger
 from ._spectrum import first_eigenvalue as first_eigenvalue
+from ._stopping import optimal_stopping as optimal_stopping
+from ._stopping import reward_of as reward_of

@@ -9,14 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..problem import FirstGuess, Nonlinearity, Problem, Slopes
-from ..sampling import sobol_interior
 from ._assemble import Coefficients
 from ._base import Batched
 from ._field import FEMReference
 
 _MOST = 20  # steps
 _LEAST = 3
-_LOOKS = 512  # points that tell whether steps still change anything
+_LOOKS = 512
 _SETTLED = 1e-9  # change over size; or a tenth of the error of the finite elements
 
 Look = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # values and slopes at points
@@ -76,25 +75,30 @@ def newton_reference(
             "`nonlinearity` reads second derivatives, and those of finite elements are not "
             "continuous. Give the solution as `exact`."
         )
-    points = np.asarray(sobol_interior(problem, _LOOKS, seed=0), np.float64)
-    look, before = _first_look(problem), None
+    look = _first_look(problem)
     for step in range(_MOST):
         found = solve_linear(NearCoefficients(problem, look))
-        look = found.extended
-        value = look(points)[0]
+        points = _some_nodes(problem, found)
+        value, before = found.extended(points)[0], look(points)[0]
         size = float(np.sqrt(np.mean(value**2)))
         if not np.isfinite(size):
             break
-        if before is not None and step >= _LEAST:
-            change = float(np.sqrt(np.mean((value - before) ** 2))) / max(size, 1e-300)
-            if change < max(_SETTLED, 0.1 * (found.error_estimate or 0.0)):
-                found.provenance |= {"method": "P2 finite elements, Newton", "newton": step + 1}
-                return found
-        before = value
+        change = float(np.sqrt(np.mean((value - before) ** 2))) / max(size, 1e-300)
+        if step >= _LEAST and change < max(_SETTLED, 0.1 * (found.error_estimate or 0.0)):
+            found.provenance |= {"method": "P2 finite elements, Newton", "newton": step + 1}
+            return found
+        look = found.extended
     raise ValueError(
         f"Newton's iteration on finite elements did not settle in {_MOST} steps from the data at "
         f"the end of time, or zero. The problem may have no solution, or several."
     )
+
+
+def _some_nodes(problem: Problem, found: FEMReference) -> np.ndarray:
+    """Points of the problem that tell whether steps still change anything."""
+    nodes = found.space.nodes[:: max(1, len(found.space.nodes) // _LOOKS)]
+    times = np.linspace(0.0, problem.horizon or 0.0, len(nodes))
+    return problem.layout.points(times, nodes)
 
 
 def _first_look(problem: Problem) -> Look:

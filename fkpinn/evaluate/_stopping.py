@@ -1,0 +1,140 @@
+r"""Two bounds of the value of a stopping problem, from any candidate.
+
+Whoever stops when the candidate says so gets at least a lower bound. The dual bound is from above:
+for any martingale $M$, the value is at most $\mathbb{E}\max_t(D_t\psi(X_t) - M_t)$ (Rogers: Math.
+Finance 12, 2002); the candidate's derivatives make a good one, which takes the noise out of the
+lower bound as well. Both are for a process that may be stopped at the grid times of its paths.
+"""
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._compute import precision
+from .._field import taylor
+from .._streams import Stream
+from ..loss import cast
+from ..problem import Problem, reward_of
+
+_BATCH = 1 << 14
+_SLACK = 2.0  # of the pull that holds a value at its reward: below, it is time to stop
+
+
+class StoppingBounds(NamedTuple):
+    """Means of both bounds with their standard errors, and limits that hold the value between."""
+
+    lower: float
+    lower_stderr: float
+    upper: float
+    upper_stderr: float
+    low: float
+    high: float
+    level: float
+    n_paths: int
+    n_steps: int
+
+
+def stopping_bounds(
+    problem: Problem,
+    candidate: Callable[..., Any],
+    point: Any,
+    *,
+    n_paths: int = 1 << 15,
+    n_steps: int = 200,
+    level: float = 0.95,
+    seed: int = 0,
+) -> StoppingBounds:
+    """The value of a stopping problem at one point, from below and from above.
+
+    Args:
+        problem: made by `optimal_stopping`, on all of space or between walls that absorb.
+        candidate: its solution, about: a differentiable function of one point, a network say.
+        point: where, time first.
+        n_paths: for each of the bounds.
+        n_steps: times at which the process may be stopped.
+        level: of confidence, for both limits together.
+        seed: fixes everything random.
+    """
+    reward_of(problem)
+    z = np.asarray(point, np.float64).reshape(-1)
+    if z.shape != (problem.n_coords,) or not np.all(np.isfinite(z)):
+        raise ValueError(f"`point` must be {problem.n_coords} finite numbers; got {point!r:.80}.")
+    if n_paths < 2 or n_steps < 1 or not 0 < level < 1:
+        raise ValueError(
+            f"`n_paths` must be at least 2, `n_steps` at least 1 and `level` between 0 and 1; got "
+            f"{n_paths}, {n_steps}, {level}."
+        )
+    stream, found = Stream(seed) / "stopping", []
+    with precision("float64"):
+        w = cast(candidate, "float64")
+        start = jnp.asarray(z)
+        for batch in range(-(-n_paths // _BATCH)):
+            n = min(_BATCH, n_paths - batch * _BATCH)
+            key = (stream / batch).key
+            found.append(np.asarray(_payoffs(problem, w, start, n, n_steps, key)))
+    below, above = np.concatenate(found, axis=1)
+    spread = [float(np.std(side, ddof=1)) / math.sqrt(n_paths) for side in (below, above)]
+    wide = NormalDist().inv_cdf(0.5 + level / 2)
+    lower, upper = float(np.mean(below)), float(np.mean(above))
+    return StoppingBounds(
+        lower, spread[0], upper, spread[1], lower - wide * spread[0], upper + wide * spread[1],
+        level, n_paths, n_steps,
+    )  # fmt: skip
+
+
+@eqx.filter_jit
+def _payoffs(
+    problem: Problem,
+    w: Callable[..., Any],
+    start: Float[Array, " z"],
+    n: int,
+    n_steps: int,
+    key: PRNGKeyArray,
+) -> Float[Array, "2 n"]:
+    """What paths pay that stop by the rule, and the largest gain of those that know all."""
+    layout, moves, reward = problem.layout, problem.dynamics, reward_of(problem).reward
+    dt = layout.time_left(start) / n_steps
+
+    def one(key: PRNGKeyArray) -> Float[Array, " 2"]:
+        def advance(state, k):
+            z, discount, martingale, paid, best, running = state
+            pays = reward(problem.space(z))
+            value, slope = jax.value_and_grad(lambda y: w(y))(z)
+            stops = running & (pays > 0) & (value <= pays * (1.0 + 1e-9) + _slack(problem, z, pays))
+            paid = jnp.where(stops, discount * pays - martingale, paid)
+            best = jnp.maximum(best, discount * pays - martingale)
+            running = running & ~stops
+            noise = jr.normal(jr.fold_in(key, k), (moves.noise_dim,), z.dtype)
+            push = moves.push(z, jnp.sqrt(dt) * noise)
+            # to second order in the step, which lets the dual bound converge with its square root
+            along = jax.jvp(jax.grad(lambda y: w(y)), (z,), (layout.direction(push),))[1]
+            trace = taylor(w, z, *moves.directions(z)).curvature
+            bend = jnp.dot(problem.space(along), push) - trace * dt
+            gain = jnp.dot(problem.space(slope), push) + 0.5 * bend
+            martingale = martingale + discount * gain
+            x = problem.space(z) + moves.drift(z) * dt + push
+            discount = discount * jnp.exp(-problem.reaction(z) * dt)
+            return (layout.later(z, dt, x), discount, martingale, paid, best, running), None
+
+        zero = jnp.zeros((), start.dtype)
+        first = start, zero + 1.0, zero, zero, zero - jnp.inf, jnp.array(True)
+        last, _ = jax.lax.scan(advance, first, jnp.arange(n_steps))
+        z, discount, martingale, paid, best, running = last
+        pays = reward(problem.space(z))
+        paid = jnp.where(running, discount * pays - martingale, paid)
+        return jnp.stack([paid, jnp.maximum(best, discount * pays - martingale)])
+
+    return jax.vmap(one)(jr.split(key, n)).T
+
+
+def _slack(problem: Problem, z: Array, pays: Array) -> Array:
+    """How far a value lies above or below its reward where stopping is right."""
+    return _SLACK * jnp.abs(problem.reaction(z) * pays) / reward_of(problem).rate

@@ -1,0 +1,73 @@
+"""Bounds of stopping problems: an American put between a stopping rule and a martingale."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.scipy.stats import norm
+
+import fkpinn as fk
+from fkpinn.evaluate import stopping_bounds
+
+RATE, NOISE, HORIZON = 0.05, 0.2, 1.0
+put = lambda x: jnp.maximum(1.0 - jnp.exp(x[0]), 0.0)  # of the log of the price over the strike
+
+
+def american_put(**more):
+    return fk.optimal_stopping(
+        fk.Interval(-1.0, 1.0), put, horizon=HORIZON, drift=[RATE - 0.5 * NOISE**2],
+        diffusion=NOISE, reaction=RATE, name="american put", **more,
+    )  # fmt: skip
+
+
+def binomial(n: int = 2000) -> float:
+    """The tree of Cox, Ross and Rubinstein, price and strike 1."""
+    dt = HORIZON / n
+    up = np.exp(NOISE * np.sqrt(dt))
+    q = (np.exp(RATE * dt) - 1 / up) / (up - 1 / up)
+    value = np.maximum(1.0 - up ** np.arange(n, -n - 1.0, -2), 0.0)
+    for k in range(n - 1, -1, -1):
+        value = np.exp(-RATE * dt) * (q * value[:-1] + (1 - q) * value[1:])
+        value = np.maximum(value, 1.0 - up ** np.arange(k, -k - 1.0, -2))
+    return float(value[0])
+
+
+def european(z):
+    """The price of Black and Scholes, without early exercise."""
+    left = jnp.maximum(HORIZON - z[0], 1e-9)
+    spread = NOISE * jnp.sqrt(left)
+    far = (z[1] + (RATE + 0.5 * NOISE**2) * left) / spread
+    kept = jnp.exp(-RATE * left) * norm.cdf(spread - far)
+    return kept - jnp.exp(z[1]) * norm.cdf(-far)
+
+
+def test_an_american_put_lies_between_its_bounds():
+    """Who stops when the European price is below the reward loses little; limits hold the tree."""
+    found = stopping_bounds(
+        american_put(), european, [0.0, 0.0], n_paths=1 << 13, n_steps=100, seed=1
+    )
+    tree, plain = binomial(), float(european(jnp.zeros(2)))
+    assert tree == pytest.approx(0.0609, abs=1e-4) and plain == pytest.approx(0.0557352, abs=1e-6)
+    assert found.low < tree < found.high
+    assert plain < found.lower < tree + 3 * found.lower_stderr
+    assert tree < found.upper < 1.1 * tree
+    rough = 0.08 / np.sqrt(found.n_paths)  # the deviation of a payoff itself
+    assert found.lower_stderr < 0.5 * rough  # the martingale takes most of the noise away
+
+
+def test_bad_candidates_make_wide_bounds():
+    """Still right: whoever never stops gets the European price, and no martingale helps."""
+    never = lambda z: jnp.asarray(2.0, z.dtype) + 0.0 * z[0]
+    found = stopping_bounds(american_put(), never, [0.0, 0.0], n_paths=1 << 13, n_steps=50, seed=2)
+    assert abs(found.lower - float(european(jnp.zeros(2)))) < 4 * found.lower_stderr
+    assert found.low < binomial(500) < found.high and found.upper > 1.2 * found.lower
+
+
+def test_what_cannot_be_stopped():
+    with pytest.raises(ValueError, match="must be one that `optimal_stopping` made"):
+        stopping_bounds(fk.catalogue("fisher-kpp").problem, lambda z: z[0], [0.0, 0.0])
+    with pytest.raises(ValueError, match="`point` must be 2 finite numbers"):
+        stopping_bounds(american_put(), lambda z: z[0], [0.0])
+    with pytest.raises(ValueError, match="`penalty` must be a positive rate"):
+        american_put(penalty=-1.0)
+    with pytest.raises(TypeError, match="`reward` must be a function"):
+        fk.optimal_stopping(fk.Space(1), 1.0, horizon=1.0, measure=fk.Along([0.0]))
