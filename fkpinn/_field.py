@@ -34,6 +34,10 @@ class AbstractField(eqx.Module):
     def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
         """Value and derivatives along the directions, in one forward pass."""
 
+    def scaled(self, factor: float) -> "AbstractField | None":
+        """The same with what is not given by data so many times as large; None if it cannot."""
+        return None
+
 
 def taylor(
     u: Callable[..., Any], z: SpaceTimePoint, directions: Directions, weights: Weights

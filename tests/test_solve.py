@@ -1,5 +1,6 @@
 """From a problem to a run folder, small."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -34,7 +35,7 @@ from fkpinn._solve import (
     solve,
 )
 from fkpinn._solve._certify import compile_ahead
-from fkpinn._solve._improve import corrected
+from fkpinn._solve._improve import _height, corrected
 from fkpinn._solve._job import Parts
 from fkpinn._solve._methods import Weighted, natural_phases
 from fkpinn._solve._presets import peclet_number
@@ -304,6 +305,42 @@ def test_a_round_with_corrected_labels(monkeypatch):
 def _certificate(error):
     labels = fk.Labels.from_data(jnp.zeros((1, 3)), jnp.zeros(1), 0.1)
     return fk.Certificate(error, error, error, 0.95, error, 0.0, labels, 1.0)
+
+
+def test_a_height_is_told_by_all_corrections_together(monkeypatch):
+    """Noise ten times the error at every point; data that are built in stay."""
+    problem = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=1.0, boundary=2.0, check=False)
+    settings = fk.Settings().changed(
+        {
+            "network.widths": (6,), "network.hard": True, "labels.likely": True,
+            "certificate.rounds": 1, "certificate.target": 1e-9,
+        }
+    )  # fmt: skip
+    job = Job.of(problem, settings, "fk-pinn")
+    network = _train.make_network(problem, settings, 1.0, dtype=jnp.float64, key=jax.random.key(0))
+    points = np.asarray(fk.sobol_interior(problem, 4096), np.float64)
+    at = lambda u: np.asarray(jax.vmap(u)(jnp.asarray(points)))
+    free = at(network) - 2.0
+    np.testing.assert_allclose(at(network.scaled(3.0)), 2.0 + 3.0 * free, rtol=1e-9)
+    noise = np.std(free) * np.random.default_rng(0).normal(size=4096)
+
+    def corrections(u):
+        """Right is a network that is higher by a tenth."""
+        value = 2.0 + 1.1 * free - at(u) + noise
+        return fk.Labels.from_data(points, value, np.full(4096, np.std(free)))
+
+    share, sure = _height(network, corrections(network))
+    assert abs(share - 0.1) < 4 * sure < 0.1
+    rounds = Rounds(job, 1.0, 1.0)
+    made = lambda u, *_: _certificate(0.05)._replace(corrections=corrections(u))
+    monkeypatch.setattr(rounds, "certify", made)
+    found, _ = rounds.at_its_height(network, made(network))
+    np.testing.assert_allclose(at(found), 2.0 + (1 + share) * free, rtol=1e-9)
+    assert rounds.done[-1]["kind"] == "height" and rounds.done[-1]["kept"]
+    same, _ = rounds.at_its_height(found, made(found))  # nothing is left that is sure
+    assert same is found and len(rounds.done) == 1
+    soft = dataclasses.replace(job, settings=settings.changed({"network.hard": False}))
+    assert Rounds(soft, 1.0, 1.0).at_its_height(network, made(network))[0] is network
 
 
 def test_the_kind_of_a_round_is_chosen_by_what_was_seen(monkeypatch):

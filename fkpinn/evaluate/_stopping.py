@@ -3,7 +3,8 @@ r"""Two bounds of the value of a stopping problem, from any candidate.
 Whoever stops when the candidate says so gets at least a lower bound. The dual bound is from above:
 for any martingale $M$, the value is at most $\mathbb{E}\max_t(D_t\psi(X_t) - M_t)$ (Rogers: Math.
 Finance 12, 2002); the candidate's derivatives make a good one, which takes the noise out of the
-lower bound as well. Both are for a process that may be stopped at the grid times of its paths.
+lower bound as well. Both are for a process that may be stopped, and is seen to leave the domain,
+at the grid times of its paths.
 """
 
 import math
@@ -20,9 +21,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._compute import precision
 from .._field import taylor
-from .._streams import Stream
+from .._streams import Stream, fold
 from ..loss import cast
 from ..problem import Problem, reward_of
+from ..sde import absorbed_value
 
 _BATCH = 1 << 14
 _SLACK = 2.0  # of the pull that holds a value at its reward: below, it is time to stop
@@ -64,6 +66,8 @@ def stopping_bounds(
         seed: fixes everything random.
     """
     reward_of(problem)
+    if not all(problem.absorbing()):
+        raise ValueError("`stopping_bounds` is for problems whose walls all absorb.")
     z = np.asarray(point, np.float64).reshape(-1)
     if z.shape != (problem.n_coords,) or not np.all(np.isfinite(z)):
         raise ValueError(f"`point` must be {problem.n_coords} finite numbers; got {point!r:.80}.")
@@ -105,34 +109,49 @@ def _payoffs(
 
     def one(key: PRNGKeyArray) -> Float[Array, " 2"]:
         def advance(state, k):
-            z, discount, martingale, paid, best, running = state
+            z, discount, martingale, paid, best, running, inside = state
             pays = reward(problem.space(z))
             value, slope = jax.value_and_grad(lambda y: w(y))(z)
-            stops = running & (pays > 0) & (value <= pays * (1.0 + 1e-9) + _slack(problem, z, pays))
+            stops = (
+                running
+                & inside
+                & (pays > 0)
+                & (value <= pays * (1.0 + 1e-9) + _slack(problem, z, pays))
+            )
             paid = jnp.where(stops, discount * pays - martingale, paid)
-            best = jnp.maximum(best, discount * pays - martingale)
+            best = jnp.where(inside, jnp.maximum(best, discount * pays - martingale), best)
             running = running & ~stops
-            noise = jr.normal(jr.fold_in(key, k), (moves.noise_dim,), z.dtype)
+            noise = jr.normal(fold(key, "step", k), (moves.noise_dim,), z.dtype)
             push = moves.push(z, jnp.sqrt(dt) * noise)
             # to second order in the step, which lets the dual bound converge with its square root
             along = jax.jvp(jax.grad(lambda y: w(y)), (z,), (layout.direction(push),))[1]
             trace = taylor(w, z, *moves.directions(z)).curvature
             bend = jnp.dot(problem.space(along), push) - trace * dt
             gain = jnp.dot(problem.space(slope), push) + 0.5 * bend
-            martingale = martingale + discount * gain
             x = problem.space(z) + moves.drift(z) * dt + push
-            discount = discount * jnp.exp(-problem.reaction(z) * dt)
-            return (layout.later(z, dt, x), discount, martingale, paid, best, running), None
+            later = (
+                layout.later(z, dt, x),
+                discount * jnp.exp(-problem.reaction(z) * dt),
+                martingale + discount * gain,
+            )
+            kept = jax.tree.map(lambda new, old: jnp.where(inside, new, old), later, state[:3])
+            inside = inside & (problem.domain.level(x) < 0)
+            return (*kept, paid, best, running, inside), None
 
         zero = jnp.zeros((), start.dtype)
-        first = start, zero + 1.0, zero, zero, zero - jnp.inf, jnp.array(True)
-        last, _ = jax.lax.scan(advance, first, jnp.arange(n_steps))
-        z, discount, martingale, paid, best, running = last
+        yes = jnp.array(True)
+        first = start, zero + 1.0, zero, zero, zero - jnp.inf, yes, yes
+        last, _ = jax.lax.scan(advance, first, jnp.arange(n_steps, dtype=jnp.uint32))
+        z, discount, martingale, paid, best, running, inside = last
         pays = reward(problem.space(z))
+        if problem.domain.parts:  # who has left is paid there
+            wall = layout.point(layout.time(z), problem.domain.project(problem.space(z)))
+            pays = jnp.where(inside, pays, absorbed_value(problem, wall))
         paid = jnp.where(running, discount * pays - martingale, paid)
         return jnp.stack([paid, jnp.maximum(best, discount * pays - martingale)])
 
-    return jax.vmap(one)(jr.split(key, n)).T
+    each = lambda number: one(fold(key, "path", number))
+    return jax.vmap(each)(jnp.arange(n, dtype=jnp.uint32)).T
 
 
 def _slack(problem: Problem, z: Array, pays: Array) -> Array:

@@ -89,6 +89,11 @@ class HardDirichlet(AbstractField):
         weights = inverse_shares(factors) ** 2
         return jnp.sum(weights * jnp.stack(values)) / jnp.sum(weights)
 
+    def scaled(self, factor: float) -> "HardDirichlet | None":
+        """The data stay as they are."""
+        inner = self.network.scaled(factor)
+        return None if inner is None else eqx.tree_at(lambda u: u.network, self, inner)
+
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """Value at one point."""
         value = self.network(z)

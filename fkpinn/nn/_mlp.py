@@ -65,6 +65,11 @@ class MLP(AbstractField):
         dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
         self.weights, self.biases = _drawn(sizes, dtype, key)
 
+    def scaled(self, factor: float) -> "MLP":
+        """By the last layer."""
+        last = lambda u: (u.weights[-1], u.biases[-1])
+        return eqx.tree_at(last, self, tuple(factor * array for array in last(self)))
+
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """Value at one point."""
         dtype = self.weights[0].dtype

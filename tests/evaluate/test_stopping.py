@@ -71,3 +71,25 @@ def test_what_cannot_be_stopped():
         american_put(penalty=-1.0)
     with pytest.raises(TypeError, match="`reward` must be a function"):
         fk.optimal_stopping(fk.Space(1), 1.0, horizon=1.0, measure=fk.Along([0.0]))
+
+
+def test_walls_pay_whoever_leaves():
+    """No reward inside: the discounted chance to reach the wall in time, from both sides."""
+    problem = fk.optimal_stopping(
+        fk.Interval(-1.0, 1.0), lambda x: 0.0 * x[0], horizon=1.0, diffusion=1.0, reaction=0.1,
+        boundary=1.0,
+    )  # fmt: skip
+    found = stopping_bounds(
+        problem, lambda z: 0.5 + 0.0 * z[1], [0.0, 0.0], n_paths=1 << 13, n_steps=800, seed=0
+    )
+    truth = fk.estimate_labels(
+        fk.Problem(
+            fk.Interval(-1.0, 1.0), reaction=0.1, horizon=1.0, terminal=0.0, boundary=1.0
+        ),
+        jnp.zeros((1, 2)), n_paths=20_000, seed=0,
+    )  # fmt: skip
+    late = 0.04  # leaving is seen at grid times only
+    assert found.lower == pytest.approx(float(truth.value[0]), abs=late)
+    assert found.upper == pytest.approx(found.lower, abs=1e-9)
+    with pytest.raises(ValueError, match="whose walls all absorb"):
+        stopping_bounds(american_put(boundary=fk.Neumann(0.0)), european, [0.0, 0.0])
