@@ -40,7 +40,7 @@ def center(problem: Problem) -> np.ndarray:
 
     A mean that chance cannot tell from the middle of the domain is taken to be the middle.
     """
-    if (named := problem.measure.center()) is not None:
+    if (named := problem.measure.named_center()) is not None:
         return named
     key = (Stream(0) / "center").key
     drawn = problem.layout.space(np.asarray(sample_interior(problem, _DRAWN, key=key), np.float64))

@@ -117,7 +117,7 @@ class MartingaleTerm(AbstractTerm):
 
     def _drawn(self, key: PRNGKeyArray, times: int) -> "MartingaleTerm":
         n, dtype, problem = times * len(self.starts), self.starts.dtype, self.problem
-        center = problem.measure.center()
+        center = problem.measure.named_center()
         if self.step is None and center is not None:
             one = problem.layout.points(problem.layout.start, center)
             starts = jnp.broadcast_to(jnp.asarray(one, dtype), (n, len(one)))

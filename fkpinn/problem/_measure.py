@@ -65,7 +65,7 @@ class AbstractMeasure(eqx.Module):
         drawn = self.draw(region, u)
         return drawn._replace(point=region.layout.at_end(region.layout.space(drawn.point)))
 
-    def center(self) -> np.ndarray | None:
+    def named_center(self) -> np.ndarray | None:
         """The place that it is about, if it names one."""
         return None
 
@@ -327,7 +327,7 @@ class Along(AbstractMeasure):
             raise ValueError("`Along(start)` is for problems with a `horizon`.")
         return self
 
-    def center(self) -> np.ndarray:
+    def named_center(self) -> np.ndarray:
         """The start."""
         return np.asarray(self.start)
 

@@ -135,7 +135,7 @@ def test_space_has_no_boundary_and_the_extent_of_its_law():
     std = np.sqrt(4 * 0.25 + np.array([1.0, 0.0, 0.0]) * 0.5**2 / 12)
     np.testing.assert_allclose(upper - lower, 6 * std, rtol=0.1)
     np.testing.assert_allclose(0.5 * (lower + upper), [1.25, 1.0, 1.0], atol=0.1)
-    np.testing.assert_array_equal(problem.measure.center(), [1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(problem.measure.named_center(), [1.0, 1.0, 1.0])
 
 
 def test_paths_in_space_end_with_time():
@@ -203,7 +203,7 @@ def test_solutions_of_the_catalogue_solve_their_equations(name):
     left = jax.vmap(lambda z: residual(problem, exact, z))(points)
     assert float(jnp.max(jnp.abs(left))) < 1e-4 * size
     if name in VALUES:
-        start = problem.layout.points(0.0, problem.measure.center())
+        start = problem.layout.points(0.0, problem.measure.named_center())
         np.testing.assert_allclose(exact(jnp.asarray(start)), VALUES[name], rtol=3e-7)
     if problem.timed:
         last = fk.sampling.sample_terminal(problem, 8, key=jax.random.key(4))
@@ -220,3 +220,9 @@ def test_linear_quadratic_control_by_quadrature():
         mean = quad(lambda s, law=law, left=left: law.pdf(s) * 2 / (1 + 2 * left * s), 0, 400)[0]
         z = jnp.zeros(21).at[0].set(t).at[3].set(radius)
         np.testing.assert_allclose(exact(z), -np.log(mean), rtol=1e-6)
+
+
+def test_laws_that_name_a_center_and_those_that_do_not():
+    assert fk.Radial([1.0, 2.0], 1.0).named_center() is None  # its own field is another thing
+    assert fk.Uniform().named_center() is None
+    np.testing.assert_array_equal(fk.Along([1.0, 2.0]).named_center(), [1.0, 2.0])
