@@ -332,11 +332,20 @@ def test_a_height_is_told_by_all_corrections_together(monkeypatch):
     share, sure = _height(network, corrections(network))
     assert abs(share - 0.1) < 4 * sure < 0.1
     rounds = Rounds(job, 1.0, 1.0)
-    made = lambda u, *_: _certificate(0.05)._replace(corrections=corrections(u))
+
+    def made(u, *_):
+        with jax.enable_x64(True):
+            return _certificate(0.05)._replace(corrections=corrections(u))
+
+    measured = made(network)
     monkeypatch.setattr(rounds, "certify", made)
     found, _ = rounds.at_its_height(network, made(network))
     np.testing.assert_allclose(at(found), 2.0 + (1 + share) * free, rtol=1e-9)
     assert rounds.done[-1]["kind"] == "height" and rounds.done[-1]["kept"]
+    with jax.enable_x64(False):  # where a run begins
+        narrow, _ = rounds.at_its_height(network, measured)
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(narrow)} == {"float64"}
+    rounds.done.pop()
     same, _ = rounds.at_its_height(found, made(found))  # nothing is left that is sure
     assert same is found and len(rounds.done) == 1
     soft = dataclasses.replace(job, settings=settings.changed({"network.hard": False}))

@@ -15,6 +15,7 @@ from ..evaluate import Certificate, DefectPaths
 from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_interior
+from ..train import precision as precision_of
 from ._certify import measure
 from ._job import Job
 from ._solution import batched
@@ -141,7 +142,8 @@ class Rounds:
         if reached or not abs(share) > _SURE * sure:
             return network, best
         began = time.perf_counter()
-        tried = network.scaled(1.0 + share)
+        with precision(precision_of(network)):
+            tried = network.scaled(1.0 + share)
         found = self.certify(tried, 0, "height/certificate")
         kept = abs(_height(tried, found.corrections)[0]) < abs(share)
         self.done.append(
@@ -297,7 +299,8 @@ def _height(network: Any, found: Labels) -> tuple[float, float]:
 
     Least squares of all corrections on what of the network is not given by data.
     """
-    flat = network.scaled(0.0)
+    with precision(precision_of(network)):
+        flat = network.scaled(0.0)
     if flat is None:
         return 0.0, math.inf
     with precision("float64"):
