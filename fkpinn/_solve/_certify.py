@@ -71,8 +71,6 @@ def second_bound(
     """
     if why := why_no_bound(problem):
         return {"why": why}
-    if not problem.linear:
-        return {"why": "the equation is not linear"}
     began = time.perf_counter()
     affordable = min(_affordable(certificate) / _PATHS, _MOST)
     found = occupation_bound(

@@ -112,18 +112,9 @@ class Rounds:
             found = self.certify(tried, number)
             self.seconds[kind] = time.perf_counter() - began
             self.gain[kind] = best.typical / max(found.typical, 1e-100)
-            self.done.append(
-                {
-                    "round": number,
-                    "kind": kind,
-                    "predicted_gain": predicted,
-                    "before": best.l2_rel,
-                    "after": found.l2_rel,
-                    "kept": found.typical < best.typical,
-                    "seconds": self.seconds[kind],
-                }
-            )
-            if found.typical < best.typical:
+            kept = found.typical < best.typical
+            self.record(number, kind, predicted, best, found, kept, self.seconds[kind])
+            if kept:
                 network, best = tried, found
         return Improved(network, best, self.done, self.history, self.outcome(best, note))
 
@@ -146,18 +137,32 @@ class Rounds:
             tried = network.scaled(1.0 + share)
         found = self.certify(tried, 0, "height/certificate")
         kept = abs(_height(tried, found.corrections)[0]) < abs(share)
+        predicted = abs(share) / max(sure, 1e-9 * abs(share))
+        self.record(0, "height", predicted, best, found, kept, time.perf_counter() - began)
+        return (tried, found) if kept else (network, best)
+
+    def record(
+        self,
+        number: int,
+        kind: str,
+        predicted: float,
+        best: Certificate,
+        found: Certificate,
+        kept: bool,
+        seconds: float,
+    ) -> None:
+        """What a round did."""
         self.done.append(
             {
-                "round": 0,
-                "kind": "height",
-                "predicted_gain": 1.0 / max(sure / abs(share), 1e-9),
+                "round": number,
+                "kind": kind,
+                "predicted_gain": predicted,
                 "before": best.l2_rel,
                 "after": found.l2_rel,
                 "kept": kept,
-                "seconds": time.perf_counter() - began,
+                "seconds": seconds,
             }
         )
-        return (tried, found) if kept else (network, best)
 
     def choose(self, best: Certificate) -> str:
         """The kind of the next round."""

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from .._compute import precision
 from .._streams import Stream
-from ..labels import Labels, estimate_labels
+from ..labels import Labels, branching_labels, estimate_labels
 from ..loss import Adaptive, ResidualTerm
 from ..sampling import sample_interior
 from ..train import precision as precision_of
@@ -52,6 +52,10 @@ def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = 
         name: of the file in the folder of the job.
     """
     how = job.settings.labels
+    if how.scheme == "branching":  # as quick to make again as to keep
+        return branching_labels(
+            job.problem, points, n_paths=how.n_paths, seed=stream.seed, progress=job.progress
+        )
     return estimate_labels(
         job.linear_problem,
         points,

@@ -274,7 +274,8 @@ def polish(
         loss = make_loss(
             job.problem, n_interior, times * settings.points.n_boundary, labels,
             size=None if settings.training.uncertainty else size,
-            sampler=_sampler(job), **_labels_count(settings), dtype=jnp.dtype("float64"),
+            sampler=_sampler(job), path_steps=settings.points.path_steps,
+            **_labels_count(settings), dtype=jnp.dtype("float64"),
             key=(stream / "points").key,
         )  # fmt: skip
         given = polish_weights(job.problem, settings)

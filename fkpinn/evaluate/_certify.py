@@ -121,13 +121,7 @@ def certify(
         `Certificate`: estimate, limits, and a correction with its error bar at every point.
     """
     _check(n_points, n_paths, seconds)
-    if not problem.paths_end():
-        raise NoCertificate(
-            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
-            "end and cannot measure an error."
-        )
-    if why := why_no_remainder(problem):
-        raise NoCertificate(f"{why}.")
+    _check_measurable(problem)
     began = time.perf_counter()
     stream = Stream(seed) / "certificate"
     with precision("float64"):
@@ -152,6 +146,17 @@ def certify(
     return found._replace(seconds=time.perf_counter() - began)
 
 
+def _check_measurable(problem: Problem) -> None:
+    """Refuse where paths cannot measure an error."""
+    if not problem.paths_end():
+        raise NoCertificate(
+            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
+            "end and cannot measure an error."
+        )
+    if why := why_no_remainder(problem):
+        raise NoCertificate(f"{why}.")
+
+
 def _with_remainder(
     problem: Problem, candidate: Callable[..., Any], found: Certificate, seed: int
 ) -> Certificate:
@@ -173,6 +178,7 @@ def _with_remainder(
 
 def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:
     """Compile what `certify` needs for candidates that differ from this one in numbers only."""
+    _check_measurable(problem)
     with precision("float64"):
         points = np.asarray(sample_interior(problem, 8, key=Stream(0).key))
     paths = DefectPaths(problem, candidate, points, dtype=current().first_precision)

@@ -60,6 +60,8 @@ def why_no_bound(problem: Problem) -> str:
     """What keeps `occupation_bound` from a problem, in words; empty where it applies."""
     if problem.timed:
         return "the problem has a horizon"
+    if not problem.linear:
+        return "the equation is not linear"
     return "" if all(problem.absorbing()) else "the problem has reflecting boundary parts"
 
 

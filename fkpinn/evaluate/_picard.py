@@ -11,13 +11,14 @@ import time
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from .._compute import precision
 from .._streams import Stream
+from .._types import Scalar
 from ..problem import Problem
+from ..reference import Batched
 
 _CHUNK = 1 << 18  # points at a time
 
@@ -75,7 +76,9 @@ class _Picard:
 
     def __init__(self, problem: Problem, samples: int):
         self.problem, self.samples = problem, samples
-        self.gradients = "p" in problem.nonlinearity.reads  # pyright: ignore
+        assert problem.nonlinearity is not None and problem.terminal is not None
+        self.gradients = "p" in problem.nonlinearity.reads
+        self.data, self.source = Batched(problem.terminal), Batched(_LowOrder(problem))
         self.sigma = float(np.asarray(problem.diffusion.constant))
         self.drift = np.asarray(problem.drift.constant)
         self.evaluations = 0
@@ -96,9 +99,9 @@ class _Picard:
         left = np.maximum(layout.pace * (layout.end - layout.time(z)), 0.0)
         many = self.samples**n
         ends, weights = self._moved(z, left, many, rng, left)
-        data = self._data(layout.space(ends)).reshape(-1, many)
+        data = self.data(layout.space(ends)).reshape(-1, many)
         # data at the start are a control of the slope's variance
-        own = self._data(layout.space(z))
+        own = self.data(layout.space(z))
         value, slope = data.mean(axis=1), self._mean((data - own[:, None]), weights)
         for k in range(n):
             many = self.samples ** (n - k)
@@ -134,38 +137,21 @@ class _Picard:
             return np.zeros((len(values), self.problem.dim))
         return np.mean(values[:, :, None] * weights.reshape(*values.shape, -1), axis=1)
 
-    def _data(self, x: np.ndarray) -> np.ndarray:
-        return _filled(_terminal, self.problem, x)
-
     def _source(self, z: np.ndarray, u: np.ndarray, p: np.ndarray) -> np.ndarray:
-        return _filled(_nonlinear, self.problem, z, u, p)
+        return self.source(np.concatenate([z, u[:, None], p], axis=1))
 
 
-def _filled(function: Any, problem: Problem, *rows: np.ndarray) -> np.ndarray:
-    """Compiled for few sizes."""
-    n = len(rows[0])
-    room = max(256, 1 << max(n - 1, 1).bit_length())
-    pad = lambda a: np.concatenate([a, np.zeros((room - n, *a.shape[1:]))])
-    with precision("float64"):
-        return np.asarray(function(problem, *(jnp.asarray(pad(a)) for a in rows)))[:n]
+class _LowOrder(eqx.Module):
+    """All terms without second derivatives, of a row with a point, a value and a gradient."""
 
+    problem: Problem
 
-@eqx.filter_jit
-def _terminal(problem: Problem, x: Any) -> Any:
-    assert problem.terminal is not None
-    return jax.vmap(problem.terminal)(x)
-
-
-@eqx.filter_jit
-def _nonlinear(problem: Problem, z: Any, u: Any, p: Any) -> Any:
-    """All terms without derivatives of second order: reaction and source too."""
-    given = problem.nonlinearity
-    assert given is not None
-
-    def one(z, u, p):
-        return given(z, u, p, None) + problem.source(z) - problem.reaction(z) * u
-
-    return jax.vmap(one)(z, u, p)
+    def __call__(self, row: Float[Array, " r"]) -> Scalar:
+        n, given = self.problem.n_coords, self.problem.nonlinearity
+        assert given is not None
+        z, u, p = jnp.split(row, [n, n + 1])
+        linear = self.problem.source(z) - self.problem.reaction(z) * u[0]
+        return given(z, u[0], p, None) + linear
 
 
 def _check(problem: Problem, levels: int, samples: int | None, repeats: int) -> None:

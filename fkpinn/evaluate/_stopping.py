@@ -112,12 +112,8 @@ def _payoffs(
             z, discount, martingale, paid, best, running, inside = state
             pays = reward(problem.space(z))
             value, slope = jax.value_and_grad(lambda y: w(y))(z)
-            stops = (
-                running
-                & inside
-                & (pays > 0)
-                & (value <= pays * (1.0 + 1e-9) + _slack(problem, z, pays))
-            )
+            due = (pays > 0) & (value <= pays * (1.0 + 1e-9) + _slack(problem, z, pays))
+            stops = running & inside & due
             paid = jnp.where(stops, discount * pays - martingale, paid)
             best = jnp.where(inside, jnp.maximum(best, discount * pays - martingale), best)
             running = running & ~stops

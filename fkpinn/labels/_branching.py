@@ -20,6 +20,7 @@ from .._compute import precision
 from .._progress import AbstractProgress, SilentProgress
 from .._streams import Stream
 from ..problem import Problem
+from ..reference import Batched
 from ._labels import Labels
 
 _DEGREE = 6  # the largest power
@@ -189,17 +190,8 @@ def _largest_data(problem: Problem) -> float:
 
 
 def _data(problem: Problem, x: np.ndarray) -> np.ndarray:
-    with precision("float64"):
-        room = max(64, 1 << (len(x) - 1).bit_length()) if len(x) else 64
-        filled = np.zeros((room, problem.dim))
-        filled[: len(x)] = x
-        return np.asarray(_at_end(problem, jnp.asarray(filled)))[: len(x)]
-
-
-@eqx.filter_jit
-def _at_end(problem: Problem, x: Float[Array, "n d"]) -> Float[Array, " n"]:
     assert problem.terminal is not None
-    return jax.vmap(problem.terminal)(x)
+    return Batched(problem.terminal)(x)
 
 
 def _trees(problem: Problem, law: Polynomial, z: np.ndarray, rng: Any) -> np.ndarray:
@@ -246,22 +238,17 @@ def _moved(
             push = noise @ sigma.T if sigma.ndim == 2 else noise * sigma
             x = x + np.asarray(moves.drift.constant) * dt[:, None] + push
         else:
-            x = _step(problem, layout.points(now, x), dt, noise)
+            rows = np.concatenate([layout.points(now, x), dt[:, None], noise], axis=1)
+            x = Batched(_Euler(problem))(rows)
     return x
 
 
-def _step(problem: Problem, z: np.ndarray, dt: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    room = max(64, 1 << (len(z) - 1).bit_length()) if len(z) else 64
-    pad = lambda a: np.concatenate([a, np.tile(a[:1], (room - len(a), *[1] * (a.ndim - 1)))])
-    if not len(z):
-        return problem.layout.space(z)
-    with precision("float64"):
-        found = _euler(problem, *(jnp.asarray(pad(a)) for a in (z, dt, noise)))
-        return np.asarray(found)[: len(z)]
+class _Euler(eqx.Module):
+    """A step of Euler, of a row with a point, a time step and noise."""
 
+    problem: Problem
 
-@eqx.filter_jit
-def _euler(problem: Problem, z: Array, dt: Array, noise: Array) -> Array:
-    moves = problem.dynamics
-    one = lambda z, dt, noise: problem.space(z) + moves.drift(z) * dt + moves.push(z, noise)
-    return jax.vmap(one)(z, dt, noise)
+    def __call__(self, row: Float[Array, " r"]) -> Float[Array, " d"]:
+        n, moves = self.problem.n_coords, self.problem.dynamics
+        z, dt, noise = jnp.split(row, [n, n + 1])
+        return self.problem.space(z) + moves.drift(z) * dt + moves.push(z, noise)

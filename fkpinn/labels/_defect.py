@@ -44,21 +44,10 @@ def defect_problem(problem: Problem, candidate: Callable[..., Any]) -> Problem:
         part: condition.with_datum(_Lack(problem, condition, candidate))
         for part, condition in problem.boundary.items()
     }
-    end = {}
-    if problem.timed:
-        end["initial" if problem.layout.forward else "terminal"] = _AtEnd(problem, candidate)
-    return Problem(
-        problem.domain,
-        dynamics=problem.dynamics,
-        reaction=problem.reaction,
-        source=_Residual(problem, candidate),
-        boundary=lacks,
-        horizon=problem.horizon,
-        **end,
-        measure=problem.measure,
-        name=f"{problem.name}, defect",
-        check=False,
-    )
+    return problem.with_data(
+        "defect", source=_Residual(problem, candidate), boundary=lacks,
+        end=_AtEnd(problem, candidate),
+    )  # fmt: skip
 
 
 class _Residual(OfCandidate):

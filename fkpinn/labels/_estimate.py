@@ -110,6 +110,12 @@ def estimate_labels(
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
     if scheme == "branching":
+        given = {
+            "dt": dt, "refine": refine, "control": control, "store": store, "bias": bias or None,
+            "antithetic": antithetic or None, "t_max": None if np.isinf(t_max) else t_max,
+        }  # fmt: skip
+        if unused := [name for name, value in given.items() if value is not None]:
+            raise ValueError(f"`scheme='branching'` has no use for {unused}; leave them away.")
         return branching_labels(problem, points, n_paths=n_paths, seed=seed, progress=progress)
     steps = _steps(problem, points, scheme, dt, refine, t_max)._replace(near=near)
     dt, refine = steps.dt, steps.refine

@@ -1,5 +1,7 @@
 """What a candidate lacks along pieces of paths: from single steps to whole paths."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -51,7 +53,7 @@ class MartingaleTerm(AbstractTerm):
         *,
         whole: bool = False,
         size: float = 1.0,
-        dtype,
+        dtype: Any,
         key: PRNGKeyArray,
     ) -> "MartingaleTerm":
         """The term at fresh pieces.

@@ -193,14 +193,20 @@ def _check_finite(argument: str, values: np.ndarray, points: np.ndarray) -> None
         )
 
 
-def _check_elliptic(at: _Samples) -> None:
-    spectrum = np.linalg.eigvalsh(at.covariance)
+def _degenerate(covariance: np.ndarray) -> tuple[int, np.ndarray] | None:
+    """The number and the eigenvalues of the first matrix that is not positive definite."""
+    spectrum = np.linalg.eigvalsh(covariance)
     bad = spectrum[:, 0] <= _ELLIPTIC * np.maximum(spectrum[:, -1], np.finfo(float).tiny)
-    if np.any(bad):
-        i = int(np.argmax(bad))
+    i = int(np.argmax(bad))
+    return (i, spectrum[i]) if bad[i] else None
+
+
+def _check_elliptic(at: _Samples) -> None:
+    if (worst := _degenerate(at.covariance)) is not None:
+        i, spectrum = worst
         raise ValueError(
             f"`diffusion` must be elliptic (sigma sigma^T positive definite); at "
-            f"{at.inside[i]} its eigenvalues are {spectrum[i]}. Add noise in the missing "
+            f"{at.inside[i]} its eigenvalues are {spectrum}. Add noise in the missing "
             f"direction, or leave that coordinate out of the problem."
         )
 
@@ -229,21 +235,17 @@ def _check_nonlinearity(problem: Problem, at: _Samples) -> None:
         )
     if found.by_q is None:
         return
-    spectrum = np.linalg.eigvalsh(at.covariance[:n] + 2.0 * found.by_q)
-    bad = spectrum[:, 0] <= _ELLIPTIC * np.maximum(spectrum[:, -1], np.finfo(float).tiny)
-    if np.any(bad):
-        i = int(np.argmax(bad))
+    if (worst := _degenerate(at.covariance[:n] + 2.0 * found.by_q)) is not None:
+        i, spectrum = worst
         raise ValueError(
             f"`nonlinearity` must leave the equation elliptic (sigma sigma^T + 2 F_Q positive "
-            f"definite); at {at.inside[i]} the eigenvalues are {spectrum[i]}. Put more of the "
+            f"definite); at {at.inside[i]} the eigenvalues are {spectrum}. Put more of the "
             f"second-order part into `diffusion`."
         )
 
 
 @eqx.filter_jit
 def _slopes(given: Any, z: Any, u: Any, p: Any, q: Any) -> Any:
-    if q is None:
-        return jax.vmap(lambda z, u, p: given.slopes(z, u, p, None))(z, u, p)
     return jax.vmap(lambda z, u, p, q: given.slopes(z, u, p, q))(z, u, p, q)
 
 

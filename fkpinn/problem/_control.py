@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from .._types import Matrix, Scalar, Vector
 from ..domain import AbstractDomain, Box
-from ._coefficient import accepts, spelled
+from ._coefficient import Coefficient, accepts, bind, spelled
+from ._layout import Layout
 from ._measure import AbstractMeasure
 from ._nonlinearity import derivatives
 from ._problem import Problem
@@ -156,7 +157,11 @@ def hjb(
                 f"{spelled(given)}."
             )
     chosen = _controls(controls, n + (noise is not None))
-    made = Hamiltonian(drift, cost, noise, chosen, diffusion, maximize)
+    own = None
+    if noise is not None:
+        layout = Layout(domain.dim, data.get("horizon"))
+        own = bind("diffusion", diffusion, ((), (domain.dim,)), layout)
+    made = Hamiltonian(drift, cost, noise, chosen, own, maximize)
     return Problem(
         domain, diffusion=diffusion, nonlinearity=_KEPT[timed, noise is not None](made), name=name,
         **data,
@@ -189,7 +194,7 @@ class Hamiltonian(eqx.Module):
     cost: Callable[..., Any]
     noise: Callable[..., Any] | None
     controls: Any
-    diffusion: Any = eqx.field(static=True)
+    diffusion: Coefficient | None  # where the noise is controlled
     maximize: bool = eqx.field(static=True)
 
     def first(self, *arguments: Any) -> Scalar:
@@ -207,10 +212,10 @@ class Hamiltonian(eqx.Module):
     def at(self, a: Vector, z: list[Any], p: Vector, q: Matrix | None) -> Scalar:
         """What one control makes of it."""
         total = jnp.dot(jnp.asarray(self.drift(*z, a), p.dtype), p) + self.cost(*z, a)
-        if self.noise is None or q is None:
+        if self.noise is None or self.diffusion is None or q is None:
             return jnp.asarray(total, p.dtype)
-        own = self.diffusion(*z) if callable(self.diffusion) else jnp.asarray(self.diffusion)
-        own = jnp.broadcast_to(jnp.asarray(own, p.dtype) ** 2, p.shape)
+        own = self.diffusion(self.diffusion.layout.joined(*z))
+        own = jnp.broadcast_to(own**2, p.shape)
         more = jnp.broadcast_to(jnp.asarray(self.noise(*z, a), p.dtype) ** 2, p.shape) - own
         return jnp.asarray(total + 0.5 * jnp.dot(more, jnp.diag(q)), p.dtype)
 

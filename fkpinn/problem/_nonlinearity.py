@@ -52,15 +52,9 @@ class Nonlinearity(eqx.Module):
 
     def slopes(self, z: SpaceTimePoint, u: Scalar, p: Vector, q: Matrix | None) -> Slopes:
         """Value and derivatives; that by `Q` symmetric."""
-        if q is None:
-            value, (by_u, by_p) = jax.value_and_grad(
-                lambda u, p: self(z, u, p, None), argnums=(0, 1)
-            )(u, p)
-            return Slopes(value, by_u, by_p, None)
-        value, (by_u, by_p, by_q) = jax.value_and_grad(
-            lambda u, p, q: self(z, u, p, q), argnums=(0, 1, 2)
-        )(u, p, q)
-        return Slopes(value, by_u, by_p, 0.5 * (by_q + by_q.T))
+        both = jax.value_and_grad(lambda u, p, q: self(z, u, p, q), argnums=(0, 1, 2))
+        value, (by_u, by_p, by_q) = both(u, p, q)
+        return Slopes(value, by_u, by_p, None if by_q is None else 0.5 * (by_q + by_q.T))
 
 
 def bind_nonlinearity(given: Any, layout: Layout) -> Nonlinearity:

@@ -126,7 +126,7 @@ class Problem(eqx.Module):
             self.terminal = bind(argument, given, ((),), Layout(d))
         self.boundary = _conditions(domain, boundary, layout)
         self.measure = _checked(measure, Region(domain, layout), self.dynamics)
-        if not domain.parts:
+        if not domain.parts and not domain.is_bounded():
             self.domain = domain.within(extent(Region(domain, layout), self.measure))
         self.nonlinearity = None
         if nonlinearity is not None:
@@ -165,8 +165,10 @@ class Problem(eqx.Module):
         Args:
             measure: the law of the points, see `Problem`.
         """
-        law = _checked(measure, self.region, self.dynamics)
-        return eqx.tree_at(lambda p: p.measure, self, law)
+        law, domain = _checked(measure, self.region, self.dynamics), self.domain
+        if not domain.parts:
+            domain = domain.within(extent(self.region, law))
+        return eqx.tree_at(lambda p: (p.measure, p.domain), self, (law, domain))
 
     @property
     def linear(self) -> bool:
@@ -181,37 +183,35 @@ class Problem(eqx.Module):
         """
         if self.linear:
             return self
-        end = {}
-        if self.timed:
-            end["initial" if self.layout.forward else "terminal"] = self.terminal
-        return Problem(
-            self.domain,
-            **linear_data(self, w),
-            boundary=self.boundary,
-            horizon=self.horizon,
-            **end,
-            measure=self.measure,
-            name=f"{self.name}, linearized",
-            check=False,
-        )
+        return self.with_data("linearized", **linear_data(self, w), nonlinearity=None)
 
     def clock(self) -> "Problem":
         """The problem that the mean discounted time of its paths solves: source one, no data."""
-        end = {}
+        walls = {part: condition.with_datum(0.0) for part, condition in self.boundary.items()}
+        return self.with_data("time", source=1.0, boundary=walls, end=0.0)
+
+    def with_data(self, what: str, *, end: Any = None, **data: Any) -> "Problem":
+        """The same problem with some of its data replaced, unchecked.
+
+        Args:
+            what: added to the name.
+            end: data at the end of time, where there is one.
+            data: as for `Problem`.
+        """
+        same = {
+            "dynamics": self.dynamics,
+            "reaction": self.reaction,
+            "source": self.source,
+            "boundary": self.boundary,
+            "horizon": self.horizon,
+            "measure": self.measure,
+            "nonlinearity": self.nonlinearity,
+        }
         if self.timed:
-            end["initial" if self.layout.forward else "terminal"] = 0.0
-        return Problem(
-            self.domain,
-            dynamics=self.dynamics,
-            reaction=self.reaction,
-            source=1.0,
-            boundary={part: c.with_datum(0.0) for part, c in self.boundary.items()},
-            horizon=self.horizon,
-            **end,
-            measure=self.measure,
-            name=f"{self.name}, time",
-            check=False,
-        )
+            last = "initial" if self.layout.forward else "terminal"
+            same[last] = self.terminal if end is None else end
+        name = f"{self.name}, {what}"
+        return Problem(self.domain, **(same | data), name=name, check=False)
 
     @property
     def drift(self) -> Coefficient:

@@ -1,6 +1,7 @@
 """Truth to measure errors against: closed forms, spectral sums, finite elements."""
 
 from ._base import AbstractReference as AbstractReference
+from ._base import Batched as Batched
 from ._basis import AbstractBasis as AbstractBasis
 from ._basis import LegendreBasis as LegendreBasis
 from ._basis import SineBasis as SineBasis

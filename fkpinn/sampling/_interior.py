@@ -64,7 +64,8 @@ def sample_terminal(
         return problem.layout.at_end(sample_interior(problem.domain, n, dtype=dtype, key=key))
     region, law = problem.region, problem.measure
     dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
-    return _last(region, law, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)[:n]
+    count = jnp.asarray(n, jnp.int32)
+    return _random(region, law, room_for(n, key), count, dtype, key, at_end=True)[:n]
 
 
 def _law(
@@ -93,19 +94,7 @@ def _random(
     n: Int[Array, ""],
     dtype: str,
     key: PRNGKeyArray,
+    at_end: bool = False,
 ) -> Float[Array, "room z"]:
-    draw = lambda u: measure.draw(region, u)
-    return fill_random(draw, measure.n_coords(region), room, n, key, jnp.dtype(dtype))
-
-
-@eqx.filter_jit
-def _last(
-    region: Region,
-    measure: AbstractMeasure,
-    room: int,
-    n: Int[Array, ""],
-    dtype: str,
-    key: PRNGKeyArray,
-) -> Float[Array, "room z"]:
-    draw = lambda u: measure.at_end(region, u)
+    draw = lambda u: measure.at_end(region, u) if at_end else measure.draw(region, u)
     return fill_random(draw, measure.n_coords(region), room, n, key, jnp.dtype(dtype))

@@ -13,7 +13,7 @@ from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import OfCandidate, Problem
 from ._exit import AbstractExit, spread_across
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
-from ._reflect import Wall, absorbing_distance, collect_flux, discounted, meet_walls
+from ._reflect import Wall, collect_flux, discounted, meet_walls, nearest_end
 from ._stepper import AbstractStepper
 
 Noise: TypeAlias = Float[Array, " m"]
@@ -222,7 +222,7 @@ def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, lane: Lane)
         if all(ends):
             depth = -problem.domain.level(x)
         else:
-            depth = absorbing_distance(problem, x)
+            depth = nearest_end(problem, problem.domain.part_distance(x))
         share = jnp.maximum(depth / (lane.varying.near * spread), 0.0) ** 2
     if not problem.drift.is_zero:
         carried = jnp.sum((problem.drift(z) * dt) ** 2)

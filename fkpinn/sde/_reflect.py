@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32
+from jaxtyping import Array, Bool, Float, Int, Int32
 
 from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import Problem
@@ -39,7 +39,8 @@ def meet_walls(
     at_end = functools.reduce(jnp.logical_or, [part == k for k in ends], jnp.array(False))
     ended = ~jnp.all(jnp.isfinite(x))
     if len(ends):
-        to_end, before = absorbing_distance(problem, x), absorbing_distance(problem, old)
+        to_end = nearest_end(problem, distances)
+        before = nearest_end(problem, domain.part_distance(old))
         after = jnp.where((depth < 0) & at_end, -to_end, to_end)
         ended = ended | exit_rule.reached(problem, before, after, spread, of_exit)
     depth_before = -domain.signed_distance(old)
@@ -55,9 +56,8 @@ def meet_walls(
     return Met(ended, where, x + depth * normal, local_time, part)
 
 
-def absorbing_distance(problem: Problem, x: Point) -> Scalar:
-    """To the nearest part at which paths end; there must be one."""
-    distances = problem.domain.part_distance(x)
+def nearest_end(problem: Problem, distances: Float[Array, " parts"]) -> Scalar:
+    """The least of the distances to parts at which paths end; there must be one."""
     return functools.reduce(
         jnp.minimum, [distances[k] for k in np.flatnonzero(problem.absorbing())]
     )
