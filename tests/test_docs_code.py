@@ -28,6 +28,7 @@ SMALL = Settings().changed(
 )
 FEWER = {
     "n_paths=4000": "n_paths=20",
+    "fk.find_reference(problem)": "fk.find_reference(problem, h=0.5)",
     "problem, 2000,": "problem, 40,",
     "problem, 400,": "problem, 20,",
     "Adam(2000), 2000,": "Adam(4), 4,",

@@ -8,7 +8,7 @@ from typing import Any
 from .._field import AbstractField
 from .._progress import AbstractProgress, SilentProgress
 from .._streams import Stream
-from ..loss import AbstractSampler, AbstractWeighting, PathPoints
+from ..loss import AbstractSampler, AbstractWeighting, PathPoints, cast
 from ..problem import FirstGuess, Problem
 from ..sde import AbstractWalk
 from ..train import AbstractOptimizer
@@ -66,6 +66,8 @@ class Job:
         progress: told how far each stage is.
         watch: numbers worth seeing of a network while it is trained, its error say.
         visited: where paths go, for fresh points, once that is known.
+        near: a network close to the solution, next to which a nonlinear problem is made linear; a
+            first guess if there is none yet.
     """
 
     problem: Problem
@@ -77,6 +79,7 @@ class Job:
     progress: AbstractProgress = dataclasses.field(default_factory=SilentProgress)
     watch: Callable[[Any], dict[str, float]] | None = None
     visited: PathPoints | None = None
+    near: AbstractField | None = None
 
     @classmethod
     def of(cls, problem: Problem, settings: Settings, method: str, **more: Any) -> "Job":
@@ -85,8 +88,10 @@ class Job:
 
     @property
     def linear_problem(self) -> Problem:
-        """The problem, or the linear one next to a first guess: what paths can run on at once."""
-        return self.problem.linearized(FirstGuess(self.problem))
+        """The problem, or the linear one next to a network or a first guess: for paths."""
+        if self.near is None:
+            return self.problem.linearized(FirstGuess(self.problem))
+        return self.problem.linearized(cast(self.near, "float32"))
 
     @property
     def stream(self) -> Stream:

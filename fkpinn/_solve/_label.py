@@ -7,14 +7,19 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._compute import precision
+from .._field import AbstractField
 from .._streams import Stream
 from ..labels import Labels, branching_labels, estimate_labels
 from ..loss import Adaptive, ResidualTerm
 from ..sampling import sample_interior
+from ..train import Fit
 from ..train import precision as precision_of
+from ._cuts import batched
 from ._job import Job
 from ._train import train
 
+_FIRST = 20  # steps of a nonlinear problem before its labels are made anew
+_FEW = 16  # paths whose coefficients look at a network take long: a quarter of others, or so many
 _PILOT = 30  # steps of the training whose residual tells where more labels go
 
 
@@ -35,11 +40,12 @@ def label(job: Job) -> Labels | None:
     n_second = int(settings.labels.second_pass * n)
     key = (stream / "points").key
     points = sample_interior(job.problem, n - n_second, dtype=jnp.float32, key=key)
-    first = label_at(job, points, stream / "first", "labels.npz")
+    own = "" if job.near is None else "-near"
+    first = label_at(job, points, stream / "first", f"labels{own}.npz")
     if n_second == 0:
         return first
     where = _where_needed(job, first, n_second)
-    return first.joined(label_at(job, where, stream / "second", "labels-second.npz"))
+    return first.joined(label_at(job, where, stream / "second", f"labels-second{own}.npz"))
 
 
 def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = "") -> Labels:
@@ -59,7 +65,7 @@ def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = 
     return estimate_labels(
         job.linear_problem,
         points,
-        n_paths=how.n_paths,
+        n_paths=how.n_paths if job.near is None else max(how.n_paths // 4, min(how.n_paths, _FEW)),
         dt=how.dt,
         scheme=job.parts.scheme or how.scheme,
         bias=how.bias,
@@ -68,6 +74,54 @@ def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = 
         store=None if job.folder is None or not name else job.folder / name,
         progress=job.progress,
     )
+
+
+def approach(job: Job, labels: Labels) -> tuple[Job, Labels, Fit]:
+    """A first step of Newton's: a short training, and labels of the linear problem next to it.
+
+    Labels next to a first guess may be far from the solution of a nonlinear problem. Those next to
+    a network that was trained on them and on the equation are right up to the square of its error.
+    Where they are farther from the network than it is large, only a part of the way is gone.
+
+    Args:
+        job: what is to be solved, a nonlinear problem.
+        labels: next to a first guess.
+
+    Returns:
+        A job that starts from the network and has the other steps left, the new labels, and the
+        record of the training.
+    """
+    steps, adam = job.settings.training.steps, job.settings.training.adam_steps
+    short = {"training.steps": min(steps // 3, _FIRST), "training.adam_steps": adam // 3}
+    pause = short | {"training.polish_steps": 0, "training.lbfgs_steps": 0}
+    folder = None if job.folder is None else job.folder / "first"
+    first = train(
+        dataclasses.replace(job, settings=job.settings.changed(pause), folder=folder), labels
+    )
+    left = {"training.steps": steps - short["training.steps"]}
+    left |= {"training.adam_steps": adam - short["training.adam_steps"]}
+    parts = dataclasses.replace(job.parts, network=first.network)
+    settings = job.settings.changed(left)
+    later = dataclasses.replace(job, near=first.network, parts=parts, settings=settings)
+    found = label(later)
+    assert found is not None
+    found, note = _damped(first.network, found)
+    return later, found, first._replace(stopped=[*first.stopped, *note])
+
+
+def _damped(network: AbstractField, labels: Labels) -> tuple[Labels, list[str]]:
+    """Labels not farther from a network than it is large."""
+    with precision("float64"):
+        here = np.asarray(batched(network, jnp.asarray(np.asarray(labels.points, np.float64))))
+    step = np.asarray(labels.value, np.float64) - here
+    far, size = (float(np.sqrt(np.mean(a**2))) for a in (step, here))
+    if far <= size:
+        return labels, []
+    share = size / far if np.isfinite(far) else 0.0
+    dtype = labels.value.dtype
+    value = np.where(np.isfinite(step), here + share * step, here)
+    note = f"labels: a step of Newton's was cut to {share:.2g} of its length"
+    return labels._replace(value=jnp.asarray(value, dtype)), [note]
 
 
 def _where_needed(job: Job, first: Labels, n: int) -> Float[Array, "n z"]:

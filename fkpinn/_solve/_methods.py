@@ -14,6 +14,7 @@ _START = 1e-3  # damping of the first step
 _POLISH = 1e-6  # and of the last ones, or more if the settings say so
 _POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
+_WHOLE = 0.6  # share of steps that are whole ones, where later ones average over points
 _NATURAL_STEPS = 500  # where a method needs them and the settings name none
 
 
@@ -73,8 +74,12 @@ def natural_phases(work: Weighted) -> list[Phase]:
     training, redraw = work.settings.training, work.settings.points.redraw
     least = training.damping
     start = max(least, _START)
-    optimizer = NaturalGradient(damping=start, least=least, momentum=training.momentum)
     steps = training.steps or _NATURAL_STEPS
+    # next to kinks of the data residuals stay large, and which of them a draw sees is chance
+    settle = round(_WHOLE * steps) if work.settings.points.time_power else None
+    optimizer = NaturalGradient(
+        damping=start, least=least, momentum=training.momentum, settle=settle
+    )
     phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
     if training.polish_steps and not _come_as_rounds(work.settings):
         final = work.given or Fixed(polish_weights(work.problem, work.settings) | {"labels": 0.0})
@@ -171,7 +176,7 @@ def for_method(settings: Settings, method: str) -> Settings:
     return settings if find_method(method).labelled else settings.changed({"labels.p_data": 0.0})
 
 
-def polisher(settings: Settings, steps: int, whole: float = 0.6) -> NaturalGradient:
+def polisher(settings: Settings, steps: int, whole: float = _WHOLE) -> NaturalGradient:
     """The optimizer of the last steps, of which that share are whole ones."""
     # With fresh points in every step and less damping, directions that these points hardly
     # determine would be moved by chance; towards the end that chance is averaged out.

@@ -41,6 +41,8 @@ class PointSettings:
         redraw: steps of the natural gradient between fresh points; 0 keeps them.
         directions: random directions of second derivatives, for training by Adam in very many
             dimensions; 0 takes all.
+        time_power: residuals count as the time left until data are given, to this power; presets
+            take 1 where these data have kinks.
         path_steps: steps of pieces of paths whose martingale defect joins the loss; 0 for none. The
             method `bsde` takes whole paths of so many steps, or of 20.
         n_test: points at which errors against a reference are measured.
@@ -52,6 +54,7 @@ class PointSettings:
     visited: float = 0.0
     redraw: int = 1
     directions: int = 0
+    time_power: float = 0.0
     path_steps: int = 0
     n_test: int = 4000
 
@@ -262,6 +265,7 @@ _RANGES = {
     "points.n_collocation": (1, math.inf), "points.n_boundary": (1, math.inf),
     "points.n_test": (1, math.inf), "points.redraw": (0, math.inf),
     "points.directions": (0, math.inf), "points.visited": (0, 1 + 1e-12),
+    "points.time_power": (0, 4),
     "labels.p_data": (0, 1), "labels.second_pass": (0, 1), "labels.n_paths": (2, math.inf),
     "labels.times": (1, math.inf), "labels.held_out": (0, 0.9),
     "training.steps": (0, math.inf), "training.polish_steps": (0, math.inf),

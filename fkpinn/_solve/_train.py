@@ -186,6 +186,7 @@ class _Work(NamedTuple):
                 job.problem, settings.n_interior, settings.points.n_boundary, labels,
                 size=None if settings.training.uncertainty else size,
                 sampler=_sampler(job), n_directions=settings.points.directions,
+                time_power=settings.points.time_power,
                 path_steps=_path_steps(job), whole_paths=job.how.whole_paths,
                 **_labels_count(settings), dtype=dtype, key=(stream / "points").key,
             )  # fmt: skip
@@ -274,7 +275,8 @@ def polish(
         loss = make_loss(
             job.problem, n_interior, times * settings.points.n_boundary, labels,
             size=None if settings.training.uncertainty else size,
-            sampler=_sampler(job), path_steps=settings.points.path_steps,
+            sampler=_sampler(job), time_power=settings.points.time_power,
+            path_steps=settings.points.path_steps,
             **_labels_count(settings), dtype=jnp.dtype("float64"),
             key=(stream / "points").key,
         )  # fmt: skip

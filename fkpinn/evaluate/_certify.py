@@ -23,7 +23,7 @@ from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths, values_at
-from ._remainder import remainder, why_no_remainder
+from ._remainder import remainder
 
 _POINTS = 2048
 _PILOT = 4  # paths a point of the run that tells how many are needed, or as many as run at a time
@@ -153,8 +153,6 @@ def _check_measurable(problem: Problem) -> None:
             "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
             "end and cannot measure an error."
         )
-    if why := why_no_remainder(problem):
-        raise NoCertificate(f"{why}.")
 
 
 def _with_remainder(

@@ -4,7 +4,10 @@ The error $e = u - w$ solves the linearized problem with the residual of $w$ and
 source $N = F(w+e) - F(w) - F'(w)e$, of second order in $e$. Paths of the linearized problem measure
 the first; $\delta(x) = \mathbb{E}_x\int D_s N\,ds$ is what they miss. Their payoffs $Y$ tell how
 large it may be: $Y - e(x)$ is the martingale $\int D\,\sigma^\top\nabla e\cdot dW$, so that the
-variance of $Y$ is the mean of $\int D^2|\sigma^\top\nabla e|^2ds$.
+variance of $Y$ is the mean of $\int D^2|\sigma^\top\nabla e|^2ds$. Second derivatives of $e$ leave
+no such trace. But they are of the size of the residual over the least variance: over all of space
+and time $\int|\tfrac12\Delta e|^2 \le \int|\partial_te + \tfrac12\Delta e|^2$ for what vanishes at
+the end. So where $F$ reads them, it is tried what $N$ comes to for random ones of that size.
 """
 
 from collections.abc import Callable
@@ -17,13 +20,17 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._compute import precision
+from .._streams import Stream
 from .._types import SpaceTimePoint
 from ..labels import Labels, estimate_labels
 from ..loss import cast
-from ..problem import Nonlinearity, Problem, derivatives
+from ..problem import Nonlinearity, Problem, Slopes, derivatives, residual
+from ..sampling import sample_interior
 
 _FEW = 64  # points at which paths tell how long they take
 _PATHS = 32
+_LAW = 512  # points that tell how large second derivatives are
+_TRIED = 8  # second derivatives of each kind, and their opposites
 
 
 def remainder(
@@ -39,8 +46,6 @@ def remainder(
     """
     given = problem.nonlinearity
     assert given is not None
-    if why := why_no_remainder(problem):
-        raise ValueError(f"{why}.")
     value, stderr = (np.asarray(a, np.float64) for a in (found.value, found.stderr))
     spread = stderr**2 * found.n_paths  # of a payoff
     with precision("float64"):
@@ -48,20 +53,18 @@ def remainder(
         by = [np.asarray(a) for a in _second(problem, given, candidate, points)]
     uu, up, pp, least, growth = by
     slope = spread / least  # the mean of the squared gradient of the error, over a path
-    square = (value**2 + spread) * _time_spent(problem, candidate, points, growth, seed)
-    return 0.5 * (
+    spent = _time_spent(problem, candidate, points, growth, seed)
+    square = (value**2 + spread) * spent
+    low = 0.5 * (
         np.max(uu) * square + 2.0 * np.max(up) * np.sqrt(square * slope) + np.max(pp) * slope
     )
-
-
-def why_no_remainder(problem: Problem) -> str:
-    """Why it cannot be told how far corrections may be wrong; empty if it can."""
-    if problem.nonlinearity is None or "Q" not in problem.nonlinearity.reads:
-        return ""
-    return (
-        "`nonlinearity` reads second derivatives, and those of an error leave no trace in payoffs "
-        "of paths, so that what the linearized problem leaves out is not known"
-    )
+    if "Q" not in given.reads:
+        return low
+    with precision("float64"):
+        bends = _directions(problem.dim, given.diagonal, Stream(seed) / "remainder")
+        law = sample_interior(problem, _LAW, key=(Stream(seed) / "remainder/points").key)
+        tried = np.asarray(_tried(problem, given, candidate, law, jnp.asarray(bends)))
+    return low + float(np.mean(tried)) * spent
 
 
 @eqx.filter_jit
@@ -71,13 +74,57 @@ def _second(
     """Sizes of second derivatives, the least variance of the noise, and the rate of growth."""
 
     def one(z: SpaceTimePoint) -> tuple[Array, ...]:
-        u, p, _ = derivatives(given, w, z)
-        twice = jax.hessian(lambda u, p: given(z, u, p, None), argnums=(0, 1))(u, p)
+        u, p, q = derivatives(given, w, z)
+        twice = jax.hessian(lambda u, p: given(z, u, p, q), argnums=(0, 1))(u, p)
         (uu, up), (_, pp) = twice
-        least = jnp.linalg.eigvalsh(problem.covariance(z))[0]
-        growth = given.slopes(z, u, p, None).by_u - problem.reaction(z)
+        slopes = given.slopes(z, u, p, q)
+        least = _least(problem, slopes, z)
+        growth = slopes.by_u - problem.reaction(z)
         size = lambda a: jnp.sqrt(jnp.sum(a**2))
         return jnp.abs(uu), size(up), jnp.linalg.norm(pp, 2), least, growth
+
+    return jax.vmap(one)(points)
+
+
+def _least(problem: Problem, slopes: Slopes, z: SpaceTimePoint) -> Array:
+    """The least variance of the noise of the linear problem."""
+    noise = problem.covariance(z)
+    return jnp.linalg.eigvalsh(noise if slopes.by_q is None else noise + 2.0 * slopes.by_q)[0]
+
+
+def _directions(dim: int, diagonal: bool, stream: Stream) -> Float[np.ndarray, "k d d"]:
+    """Second derivatives of size one: along one line, and along all."""
+    rng = stream.generator
+    if diagonal:
+        some = np.eye(dim)[rng.integers(dim, size=_TRIED)]
+        rows = np.concatenate([some, rng.standard_normal((_TRIED, dim))])
+        made = rows[:, :, None] * np.eye(dim)
+    else:
+        lines, full = rng.standard_normal((_TRIED, dim)), rng.standard_normal((_TRIED, dim, dim))
+        made = np.concatenate([lines[:, :, None] * lines[:, None], full + full.transpose(0, 2, 1)])
+    made /= np.linalg.norm(made, axis=(1, 2), keepdims=True)
+    return np.concatenate([made, -made])
+
+
+@eqx.filter_jit
+def _tried(
+    problem: Problem,
+    given: Nonlinearity,
+    w: Callable[..., Any],
+    points: Float[Array, "n z"],
+    bends: Float[Array, "k d d"],
+) -> Float[Array, " n"]:
+    """The most that second derivatives of a likely size leave out, at each point."""
+    lack = jax.vmap(lambda z: residual(problem, w, z))(points)
+    typical = jnp.sqrt(jnp.mean(lack**2))
+
+    def one(z: SpaceTimePoint) -> Array:
+        u, p, q = derivatives(given, w, z)
+        slopes = given.slopes(z, u, p, q)
+        assert q is not None and slopes.by_q is not None
+        by_q, size = slopes.by_q, 2.0 * typical / _least(problem, slopes, z)
+        left = lambda b: given(z, u, p, q + size * b) - slopes.value - size * jnp.sum(by_q * b)
+        return jnp.max(jnp.abs(jax.vmap(left)(bends)))
 
     return jax.vmap(one)(points)
 
@@ -87,7 +134,8 @@ def _time_spent(
 ) -> np.ndarray:
     """Discounted time of paths from each point, about: until the horizon, or measured."""
     if problem.timed:
-        left = np.asarray(jax.vmap(problem.layout.time_left)(points))
+        with precision("float64"):
+            left = np.asarray(jax.vmap(problem.layout.time_left)(jnp.asarray(points)))
         return left * np.exp(np.maximum(np.max(growth), 0.0) * left)
     with precision("float32"):
         clock = problem.linearized(cast(w, "float32")).clock()

@@ -27,7 +27,6 @@ from ..problem import Problem, reward_of
 from ..sde import absorbed_value
 
 _BATCH = 1 << 14
-_SLACK = 2.0  # of the pull that holds a value at its reward: below, it is time to stop
 
 
 class StoppingBounds(NamedTuple):
@@ -112,7 +111,7 @@ def _payoffs(
             z, discount, martingale, paid, best, running, inside = state
             pays = reward(problem.space(z))
             value, slope = jax.value_and_grad(lambda y: w(y))(z)
-            due = (pays > 0) & (value <= pays * (1.0 + 1e-9) + _slack(problem, z, pays))
+            due = (pays > 0) & (value <= pays * (1.0 + 1e-9))
             stops = running & inside & due
             paid = jnp.where(stops, discount * pays - martingale, paid)
             best = jnp.where(inside, jnp.maximum(best, discount * pays - martingale), best)
@@ -148,8 +147,3 @@ def _payoffs(
 
     each = lambda number: one(fold(key, "path", number))
     return jax.vmap(each)(jnp.arange(n, dtype=jnp.uint32)).T
-
-
-def _slack(problem: Problem, z: Array, pays: Array) -> Array:
-    """How far a value lies above or below its reward where stopping is right."""
-    return _SLACK * jnp.abs(problem.reaction(z) * pays) / reward_of(problem).rate

@@ -32,6 +32,7 @@ def make_loss(
     batch: int | None = None,
     sampler: AbstractSampler | None = None,
     n_directions: int = 0,
+    time_power: float = 0.0,
     path_steps: int = 0,
     whole_paths: bool = False,
     dtype: Any,
@@ -51,6 +52,7 @@ def make_loss(
         sampler: where fresh points of residual and boundary go; the first ones are spread evenly.
         n_directions: random directions of second derivatives, for first order optimizers in very
             many dimensions; 0 takes all.
+        time_power: residuals count as the time left to this power, see `ResidualTerm`.
         path_steps: steps of pieces of paths, as many pieces as points of the residual; 0 for none.
         whole_paths: pieces are whole paths, and there is no residual.
         dtype: precision.
@@ -58,7 +60,8 @@ def make_loss(
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
-    exact = ResidualTerm(problem, inside, size, sampler or spread)
+    power = time_power if problem.timed else 0.0
+    exact = ResidualTerm(problem, inside, size, sampler or spread, power)
     terms: dict[str, AbstractTerm] = {}
     if not whole_paths:
         terms["residual"] = SampledResidualTerm(exact, n_directions) if n_directions else exact

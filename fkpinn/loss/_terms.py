@@ -16,6 +16,8 @@ from ..sampling import BoundaryPoints, sample_terminal
 from ._rows import each, mean, mean_square
 from ._sampler import AbstractSampler, Spread
 
+_SHORTEST = 1e-6  # of the horizon
+
 
 class AbstractTerm(eqx.Module):
     """A part of the loss: what the network gets wrong at some points."""
@@ -52,12 +54,15 @@ class ResidualTerm(AbstractTerm):
         size: typical size of the solution; residuals are divided by what the terms of the
             equation come to for it. Without it they are left as they are.
         sampler: where fresh points go; spread evenly if not given.
+        time_power: squares count as the time left, over the horizon, to this power: where data at
+            the end of time have kinks, residuals close to it are large and matter little.
     """
 
     problem: Problem
     points: Points
     size: float | None = eqx.field(static=True, default=None)
     sampler: AbstractSampler = Spread()
+    time_power: float = eqx.field(static=True, default=0.0)
 
     def rows(self) -> Points:
         """The points."""
@@ -69,7 +74,13 @@ class ResidualTerm(AbstractTerm):
 
     def scaled(self, found: Scalar, z: SpaceTimePoint) -> Scalar:
         """A residual at a point, in units of what the terms of the equation come to."""
-        return found if self.size is None else found / natural_scale(self.problem, z, self.size)
+        if self.size is not None:
+            found = found / natural_scale(self.problem, z, self.size)
+        horizon = self.problem.horizon
+        if not self.time_power or horizon is None:
+            return found
+        share = self.problem.layout.time_left(z) / horizon
+        return found * jnp.maximum(share, _SHORTEST) ** (0.5 * self.time_power)
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "ResidualTerm":
         """Fresh points, where the sampler wants them."""
@@ -125,7 +136,7 @@ class SampledResidualTerm(AbstractTerm):
 
 def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:
     """What the terms of the equation come to at a point, for a solution of the given size."""
-    lower, upper = problem.domain.bounding_box()
+    lower, upper = problem.box()
     reach = 0.5 * float((upper - lower).min())
     second = 0.5 * jnp.sum(problem.sigma(z) ** 2) / reach**2
     first = jnp.sqrt(jnp.sum(problem.drift(z) ** 2)) / reach

@@ -14,12 +14,15 @@ from ._boundary import Neumann, Robin
 from ._high_dimension import double_well_committor, ou_exit, two_body
 from ._manufactured import as_field, manufactured
 from ._nonlinear import (
+    american_put,
     black_scholes_barenblatt,
     bratu,
+    butterfly,
     fisher_kpp,
     fully_nonlinear,
     linear_quadratic,
     radial,
+    shrinking_disk,
 )
 from ._problem import Problem
 from ._recipes import backward_kolmogorov, committor, heat, mean_exit_time, poisson, schrodinger
@@ -258,6 +261,7 @@ _BUILDERS: dict[str, Callable[[], Entry]] = {
     "two-body-100d": lambda: Entry(*two_body(100)),
     "two-body-1000d": lambda: Entry(*two_body(1000)),
     "bratu": lambda: Entry(*bratu()),
+    "allen-cahn-2d": lambda: Entry(shrinking_disk(), None),
     "allen-cahn-20d": lambda: Entry(*radial("allen-cahn-20d", 20, _bistable, laplacian=0.5)),
     "allen-cahn-100d": lambda: Entry(*radial("allen-cahn-100d", 100, _bistable)),
     "sine-gordon-10d": lambda: Entry(*radial("sine-gordon-10d", 10, jnp.sin)),
@@ -269,6 +273,8 @@ _BUILDERS: dict[str, Callable[[], Entry]] = {
     "fully-nonlinear-20d": lambda: Entry(*fully_nonlinear(20)),
     "fully-nonlinear-100d": lambda: Entry(*fully_nonlinear(100)),
     "bsb-100d": lambda: Entry(*black_scholes_barenblatt(100)),
+    "uncertain-volatility": lambda: Entry(butterfly(), None),
+    "american-put": lambda: Entry(american_put(), None),
     "fisher-kpp": lambda: Entry(*fisher_kpp(1)),
     "fisher-kpp-10d": lambda: Entry(*fisher_kpp(10)),
 }

@@ -56,9 +56,13 @@ class AbstractMeasure(eqx.Module):
         """The same law, or an error if it does not fit the region."""
         return self
 
-    def bound(self, dynamics: AbstractDynamics) -> "AbstractMeasure":
+    def bound(self, region: Region, dynamics: AbstractDynamics) -> "AbstractMeasure":
         """The same law, told how paths of the problem move."""
         return self
+
+    def box(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Corners of a box with nearly all points, if that says more than the domain."""
+        return None
 
     def at_end(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """A point at the time at which data are given, where that is no matter of the domain."""
@@ -299,6 +303,7 @@ class Along(AbstractMeasure):
 
     start: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
     dynamics: AbstractDynamics | None = None
+    reach: tuple[Any, Any] | None = eqx.field(static=True, default=None)
 
     def n_coords(self, region: Region) -> int:
         """What makes a key, and a time."""
@@ -314,9 +319,18 @@ class Along(AbstractMeasure):
         _, rest = region.layout.from_cube(u)
         return self._drawn(region, jnp.asarray(region.layout.end, u.dtype), rest)
 
-    def bound(self, dynamics: AbstractDynamics) -> "Along":
-        """Paths of this process."""
-        return Along(self.start, dynamics)
+    def bound(self, region: Region, dynamics: AbstractDynamics) -> "Along":
+        """Paths of this process, unless it already has one."""
+        if self.dynamics is not None:
+            return self
+        hull = extent(region, Along(self.start, dynamics))
+        return Along(self.start, dynamics, (frozen(hull.lower), frozen(hull.upper)))
+
+    def box(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where paths are, three deviations around their mean."""
+        return (
+            None if self.reach is None else (np.asarray(self.reach[0]), np.asarray(self.reach[1]))
+        )
 
     def checked(self, region: Region) -> "Along":
         """Refuse a start of another length, or a problem without time."""
@@ -360,12 +374,17 @@ def _key(words: Float[Array, " q"]) -> Any:
     return key
 
 
-def extent(region: Region, measure: AbstractMeasure) -> Hull:
-    """A box that holds nearly all points of a law: three deviations around its mean."""
+def some_points(region: Region, measure: AbstractMeasure) -> Float[Array, "n z"]:
+    """A few thousand points of a law, always the same."""
     rng, dtype = np.random.default_rng(0), jnp.result_type(float)
     u = jnp.asarray(rng.random((_LOOKS, measure.n_coords(region))), dtype)
-    drawn = _extent_points(measure, region, u)
-    x = np.asarray(region.layout.space(drawn.point), np.float64)[np.asarray(drawn.keep)]
+    drawn = _drawn(measure, region, u)
+    return drawn.point[np.asarray(drawn.keep)]
+
+
+def extent(region: Region, measure: AbstractMeasure) -> Hull:
+    """A box that holds nearly all points of a law: three deviations around its mean."""
+    x = np.asarray(region.layout.space(some_points(region, measure)), np.float64)
     if not len(x) or not np.all(np.isfinite(x)):
         raise ValueError("`measure` must draw finite points; check it, and the drift.")
     mean, reach = x.mean(axis=0), _DEVIATIONS * np.maximum(x.std(axis=0), 1e-12)
@@ -373,5 +392,5 @@ def extent(region: Region, measure: AbstractMeasure) -> Hull:
 
 
 @eqx.filter_jit
-def _extent_points(measure: AbstractMeasure, region: Region, u: Float[Array, "n q"]) -> Draw:
+def _drawn(measure: AbstractMeasure, region: Region, u: Float[Array, "n q"]) -> Draw:
     return jax.vmap(lambda row: measure.draw(region, row))(u)

@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._types import Scalar, ScalarField
-from ..domain import Ball, Space
-from ._control import uncertain_volatility
+from ..domain import Ball, Box, Space
+from ._control import reaction_diffusion, uncertain_volatility
 from ._manufactured import as_field
 from ._measure import Along
 from ._problem import Problem
+from ._stopping import optimal_stopping
 
 _NODES, _TIMES = 96, 160  # of the tables of radial solutions
 _TOLERANCE = 1e-11
@@ -86,6 +87,49 @@ def black_scholes_barenblatt(dim: int = 100) -> tuple[Problem, ScalarField]:
     )  # fmt: skip
     exact = lambda t, x: jnp.exp((rate + high**2) * (horizon - t)) * jnp.sum(x**2)
     return problem, as_field(exact, problem.layout)
+
+
+def butterfly() -> Problem:
+    r"""The dearest price of a butterfly, strikes 90, 100 and 110, between two volatilities.
+
+    It is convex in some places and concave in others, so that neither volatility is right alone.
+    """
+
+    def payoff(x):
+        pays = lambda strike: jnp.maximum(x[0] - strike, 0.0)
+        return pays(90.0) - 2.0 * pays(100.0) + pays(110.0)
+
+    return uncertain_volatility(
+        Box([40.0], [200.0]), payoff, low=0.1, high=0.2, rate=0.05, horizon=1.0,
+        measure=Along([100.0]), name="uncertain-volatility",
+    )  # fmt: skip
+
+
+def american_put() -> Problem:
+    """A put with strike 100 that may be exercised at any time up to a year."""
+    return optimal_stopping(
+        Box([40.0], [200.0]), lambda x: jnp.maximum(100.0 - x[0], 0.0), horizon=1.0,
+        drift=lambda t, x: 0.05 * x, diffusion=lambda t, x: 0.2 * x, reaction=0.05,
+        measure=Along([100.0]), name="american-put",
+    )  # fmt: skip
+
+
+def shrinking_disk() -> Problem:
+    r"""$\partial_t u = \kappa(\Delta u + (u - u^3)/\varepsilon^2)$: a front that moves inwards.
+
+    The edge of a disk of radius 0.6 follows $R^2 = 0.36 - 2\kappa t$, up to the width
+    $\varepsilon$ of the front (motion by curvature).
+    """
+    rate, width = 0.1, 0.15
+
+    def initial(x):
+        radius = jnp.sqrt(jnp.sum(x**2) + 1e-6)
+        return jnp.tanh((0.6 - radius) / (math.sqrt(2.0) * width))
+
+    return reaction_diffusion(
+        Box([-1, -1], [1, 1]), lambda u: rate / width**2 * (u - u**3), initial, horizon=1.0,
+        conductivity=rate, boundary=lambda t, x: initial(x), name="allen-cahn-2d",
+    )  # fmt: skip
 
 
 def fully_nonlinear(dim: int) -> tuple[Problem, ScalarField]:

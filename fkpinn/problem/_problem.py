@@ -227,9 +227,17 @@ class Problem(eqx.Module):
         """The part of the point that lies in the domain."""
         return self.layout.space(z)
 
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """Corners of a box in space that holds the domain, or where in it the answer is wanted."""
+        lower, upper = self.domain.bounding_box()
+        wanted = self.measure.box()
+        if wanted is None:
+            return lower, upper
+        return np.maximum(lower, wanted[0]), np.minimum(upper, wanted[1])
+
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest value of each coordinate of a point of the problem."""
-        return self.layout.bounds(*self.domain.bounding_box())
+        """Smallest and largest value of each coordinate of a point of the problem, by `box`."""
+        return self.layout.bounds(*self.box())
 
     def sigma(self, z: SpaceTimePoint) -> Matrix:
         """Diffusion as a `d` by `m` matrix, however it was declared."""
@@ -287,7 +295,7 @@ def _checked(measure: Any, region: Region, dynamics: AbstractDynamics) -> Abstra
             f"`InBox(lower, upper)`, `Radial(center, radius)`, `At(points)` or "
             f"`Sampler(function)`; got {measure!r}."
         )
-    return measure.checked(region).bound(dynamics)
+    return measure.checked(region).bound(region, dynamics)
 
 
 def _conditions(domain: AbstractDomain, given: Any, layout: Layout) -> dict[str, AbstractCondition]:

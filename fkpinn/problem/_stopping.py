@@ -1,19 +1,22 @@
-"""Optimal stopping, and American options, as an equation with a penalty."""
+"""Optimal stopping, and American options, as an equation with a source that holds values up."""
 
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
-from .._types import Scalar
+from .._types import Scalar, SpaceTimePoint
 from ..domain import AbstractDomain
-from ._coefficient import bind
+from ._coefficient import Coefficient, bind
 from ._layout import Layout
+from ._measure import some_points
 from ._problem import Problem
 
-_PENALTY = 1000.0  # over the horizon: a rate
+_WIDTH = 0.01  # over the size of a typical reward
+_MOST = 2.0  # of what waiting costs; without a limit a network that is a little wrong is far off
 
 
 def optimal_stopping(
@@ -21,7 +24,7 @@ def optimal_stopping(
     reward: Any,
     *,
     horizon: float,
-    penalty: float | None = None,
+    width: float | None = None,
     boundary: Any = None,
     name: str = "optimal stopping",
     **data: Any,
@@ -29,49 +32,77 @@ def optimal_stopping(
     r"""The largest expected reward of a process that may be stopped at any time up to a horizon.
 
     The value is at least the reward, and where it is more it solves the linear equation. Here
-    the equation holds everywhere, with $\lambda\max(\psi - u, 0)$ added: what lies below the reward
-    is pulled up at a rate $\lambda$. The value found is too small by about $1/\lambda$ times what
-    waiting costs; `fkpinn.evaluate.stopping_bounds` has limits that hold the true value.
+    the equation holds everywhere, with a source $c\,h$ added: $c = \max\{-(\mathcal{L}\psi - V\psi
+    + f), 0\}$ is what waiting costs, and $h = \tfrac12 + (\psi - u)/\varepsilon$, cut to between 0
+    and 2. Where one should stop the value settles at $\psi - \varepsilon/2$, and next to there it
+    is too large by as much, so that most of both cancels elsewhere. Limits that hold the true value
+    are those of `fkpinn.evaluate.stopping_bounds`.
 
     Args:
         domain: where.
-        reward: $\psi$, a function of `x`.
+        reward: $\psi$, a function of `x`; kinks must bend upwards, as those of a maximum do.
         horizon: when the process is stopped at the latest.
-        penalty: $\lambda$; by default 1,000 over the horizon.
+        width: $\varepsilon$, in units of the reward; by default a hundredth of a typical one.
         boundary: as in `Problem`; by default the reward.
         name: a name for reports.
-        data: drift, diffusion, reaction (the rate of discount) and measure, as in `Problem`.
+        data: drift, diffusion, reaction (the rate of discount), source (paid while waiting) and
+            measure, as in `Problem`.
     """
     if not callable(reward):
         raise TypeError(f"`reward` must be a function of `x`; got {reward!r:.80}.")
-    rate = _PENALTY / horizon if penalty is None else float(penalty)
-    if not 0 < rate < np.inf:
-        raise ValueError(f"`penalty` must be a positive rate; got {penalty!r}.")
+    if width is not None and not 0 < width < np.inf:
+        raise ValueError(f"`width` must be positive; got {width!r}.")
     pays = bind("reward", reward, ((),), Layout(domain.dim))
     walls = {} if not domain.parts else {"boundary": boundary}
     if domain.parts and boundary is None:
         walls = {"boundary": lambda t, x: pays(x)}
-    return Problem(
-        domain, horizon=horizon, terminal=pays, nonlinearity=Below(pays, rate), name=name, **walls,
-        **data,
-    )  # fmt: skip
+    given = {"horizon": horizon, "terminal": pays, "name": name, **walls, **data}
+    waiting = Problem(domain, **given)
+    wide = _width(waiting, pays) if width is None else float(width)
+    return Problem(domain, nonlinearity=Below(pays, waiting, wide), **given)
 
 
 class Below(eqx.Module):
     """What pulls a value up to a reward."""
 
-    reward: Any
-    rate: float = eqx.field(static=True)
+    reward: Coefficient
+    waiting: Problem  # without a choice
+    width: float = eqx.field(static=True)
 
     def __call__(self, t: Array, x: Array, u: Scalar, p: Array) -> Scalar:
-        """A rate times what is lacking."""
-        del t, p
-        return self.rate * jax.nn.relu(self.reward(x) - u)
+        """What waiting costs, more of it the more is lacking."""
+        del p
+        cost = _cost(self.waiting, self.reward, self.waiting.layout.joined(t, x))
+        return cost * jnp.clip(0.5 + (self.reward(x) - u) / self.width, 0.0, _MOST)
 
 
 def reward_of(problem: Problem) -> Below:
-    """Reward and penalty of a problem that `optimal_stopping` made."""
+    """Reward and width of a problem that `optimal_stopping` made."""
     given = problem.nonlinearity
     if given is None or not isinstance(given.function, Below):
         raise ValueError("`problem` must be one that `optimal_stopping` made.")
     return given.function
+
+
+def _cost(waiting: Problem, reward: Coefficient, z: SpaceTimePoint) -> Scalar:
+    """What is lost in a unit of time by whoever keeps the reward and waits."""
+    pays = lambda z: reward(waiting.space(z))
+    gain = waiting.dynamics.generator(pays, z) - waiting.reaction(z) * pays(z)
+    return jax.nn.relu(-(gain + waiting.source(z)))
+
+
+def _width(waiting: Problem, reward: Coefficient) -> float:
+    """A small part of a typical reward."""
+    points = some_points(waiting.region, waiting.measure)
+    pays = np.asarray(_rewards(waiting, reward, points), np.float64)
+    size = float(np.sqrt(np.mean(pays**2)))
+    if not np.isfinite(size):
+        raise ValueError("`reward` must be finite where the answer is wanted.")
+    return _WIDTH * size if size > 0 else 1.0
+
+
+@eqx.filter_jit
+def _rewards(
+    waiting: Problem, reward: Coefficient, points: Float[Array, "n z"]
+) -> Float[Array, " n"]:
+    return jax.vmap(lambda z: reward(waiting.space(z)))(points)

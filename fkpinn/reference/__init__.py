@@ -7,6 +7,7 @@ from ._basis import LegendreBasis as LegendreBasis
 from ._basis import SineBasis as SineBasis
 from ._exact import ExactReference as ExactReference
 from ._fem import fem_reference as fem_reference
+from ._fem import grid_reference as grid_reference
 from ._field import FEMReference as FEMReference
 from ._fingerprint import fingerprint as fingerprint
 from ._fingerprint import same_problem as same_problem

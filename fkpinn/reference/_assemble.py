@@ -32,13 +32,14 @@ class Coefficients:
 
     In weak form the equation is
     ∫ ½ a∇u·∇v + ∫ (½ div a − b)·∇u v + ∫ V u v = ∫ f v + ∮ ½ s² (h − αu) v,
-    the last integral over reflecting parts, where a = s² I.
+    the last integral over reflecting parts, where a = s² I. Of a nonlinear equation it is the
+    linear one next to a candidate: then rows are points followed by its value and gradient.
     """
 
     def __init__(self, problem: Problem):
         self.problem = problem
-        self.inside = Batched(self._inside)
-        self.source = Batched(problem.source)
+        self.inside = Batched(self._inside if problem.linear else self._inside_near)
+        self.source = Batched(problem.source if problem.linear else self._source_near)
         self.conditions = {
             part: Batched(condition.payoff)
             if condition.absorbs
@@ -55,6 +56,22 @@ class Coefficients:
             by_coordinate = problem.layout.space(jax.jacfwd(half)(z))
             advection = advection + jnp.einsum("iji->j", by_coordinate)
         return half(z), advection, problem.reaction(z)
+
+    def _near(self, row):
+        """Point, value and gradient of the candidate, and the slopes of the nonlinearity there."""
+        n, given = self.problem.n_coords, self.problem.nonlinearity
+        z, u, p = jnp.split(row, [n, n + 1])
+        assert given is not None
+        return z, u[0], p, given.slopes(z, u[0], p, None)
+
+    def _inside_near(self, row):
+        z, _, _, found = self._near(row)
+        half, advection, reaction = self._inside(z)
+        return half, advection - found.by_p, reaction - found.by_u
+
+    def _source_near(self, row):
+        z, u, p, found = self._near(row)
+        return self.problem.source(z) + found.value - found.by_u * u - jnp.dot(found.by_p, p)
 
     def _reflecting(self, condition, z):
         """½ s² α and ½ s² h."""
@@ -104,12 +121,17 @@ class Assembly:
         skfem = import_skfem()
         return skfem.BilinearForm(lambda u, v, w: u * v).assemble(self.basis).tocsr()
 
-    def stiffness(self, time: float | None = None) -> Any:
-        """Matrix of the operator; the same object as before if the coefficients did not change."""
+    def stiffness(self, time: float | None = None, near: np.ndarray | None = None) -> Any:
+        """Matrix of the operator; the same object as before if the coefficients did not change.
+
+        Args:
+            time: of a parabolic problem.
+            near: the candidate, where the problem is nonlinear.
+        """
         from scipy.sparse import coo_matrix
 
         skfem = import_skfem()
-        a, c, reaction = self.coefficients.inside(self._points(time))
+        a, c, reaction = self.coefficients.inside(self._rows(time, near))
         walls = {
             part: self.coefficients.conditions[part](self._at(wall.rows(), time))[0]
             for part, wall in self._walls.items()
@@ -140,11 +162,11 @@ class Assembly:
         self._known = (data, matrix)
         return matrix
 
-    def load(self, time: float | None = None) -> np.ndarray:
-        """Right-hand side."""
+    def load(self, time: float | None = None, near: np.ndarray | None = None) -> np.ndarray:
+        """Right-hand side; arguments as for `stiffness`."""
         skfem = import_skfem()
         form = skfem.LinearForm(lambda v, w: w["f"] * v)
-        f = self.coefficients.source(self._points(time))
+        f = self.coefficients.source(self._rows(time, near))
         load = form.assemble(self.basis, f=_grid(f, self.basis))
         for part, wall in self._walls.items():
             flux = self.coefficients.conditions[part](self._at(wall.rows(), time))[1]
@@ -167,10 +189,15 @@ class Assembly:
         """The point each unknown belongs to."""
         return self.space.nodes[self.node_of]
 
-    def _points(self, time: float | None) -> np.ndarray:
-        """Quadrature points, one a row."""
+    def _rows(self, time: float | None, near: np.ndarray | None) -> np.ndarray:
+        """Quadrature points, one a row, followed by what a candidate has there."""
         x = np.asarray(self.basis.global_coordinates())
-        return self._at(x.reshape(len(x), -1).T, time)
+        points = self._at(x.reshape(len(x), -1).T, time)
+        if near is None:
+            return points
+        field = self.basis.interpolate(near)
+        slope = np.asarray(field.grad).reshape(len(x), -1)
+        return np.concatenate([points, np.asarray(field).reshape(-1, 1), slope.T], axis=1)
 
     def _at(self, x: np.ndarray, time: float | None) -> np.ndarray:
         return self.problem.layout.points(time, x)
@@ -185,6 +212,6 @@ def _facet_nodes(mesh: Mesh, facets: np.ndarray) -> np.ndarray:
 
 
 def _grid(values: np.ndarray, basis: Any) -> np.ndarray:
-    """Values at the rows of `_points`, in scikit-fem's order: components, cells, points."""
+    """Values at the rows of `_rows`, in scikit-fem's order: components, cells, points."""
     shape = np.asarray(basis.global_coordinates()).shape[1:]
     return np.moveaxis(values, 0, -1).reshape(*values.shape[1:], *shape)

@@ -1,6 +1,7 @@
-"""Finite element references: the same problem, solved on three meshes."""
+"""References by finite elements and differences: the same problem, solved on three meshes."""
 
 import itertools
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -12,13 +13,14 @@ from ._assemble import Assembly, Coefficients, import_skfem
 from ._cells import Mesh, refine
 from ._field import FEMReference
 from ._fingerprint import fingerprint
+from ._grid import solve_on_grid, why_no_grid
 from ._march import solve_elliptic, solve_parabolic
 from ._mesh import make_mesh
-from ._newton import newton_reference
 from ._p2 import P2Space, space_of
 
 _RESOLUTION = 32  # default number of edges across the domain
 _STEPS = 128
+_NODES, _GRID_STEPS = 2048, 512  # of finite differences
 _ADAPTATIONS = 2
 _ORDERS = (1.0, 3.0)  # orders that are believed when seen: 3 is that of P2 in space
 _TIME_ORDER = 2.0
@@ -60,24 +62,75 @@ def fem_reference(
     if h is None:
         lower, upper = problem.domain.bounding_box()
         h = float(np.prod(upper - lower) ** (1 / problem.dim)) / _RESOLUTION
+    _check_length(h)
+    n_steps = _steps(problem, n_steps)
+    given = problem.nonlinearity
+    if given is not None and "Q" in given.reads:
+        raise ValueError(
+            "`nonlinearity` reads second derivatives, and those of finite elements are not "
+            "continuous. Give the solution as `exact`, or use `grid_reference` in 1-D."
+        )
+    found = _by_elements(Coefficients(problem), h, n_steps)
+    if not problem.linear:
+        found.provenance["method"] += ", Newton"
+    return found
+
+
+def grid_reference(
+    problem: Problem, h: float | None = None, n_steps: int | None = None
+) -> FEMReference:
+    """Solve a problem on an interval with finite differences.
+
+    Any nonlinearity will do, also one of second derivatives: control, uncertain volatility,
+    obstacles. Three grids give the error estimate, as for finite elements.
+
+    Args:
+        problem: the boundary value problem, with Dirichlet data at both ends.
+        h: distance of nodes; by default 1/2048 of the length of the interval.
+        n_steps: time steps of a parabolic problem, a multiple of 4; by default 512.
+    """
+    if why := why_no_grid(problem):
+        raise ValueError(
+            f"`problem` must live on an interval with Dirichlet data at both ends, and {why}."
+        )
+    lower, upper = problem.domain.bounding_box()
+    h = float(upper[0] - lower[0]) / _NODES if h is None else h
+    _check_length(h)
+    n_steps = _steps(problem, _GRID_STEPS if n_steps is None and problem.timed else n_steps)
+    mesh = make_mesh(problem.domain, 8.0 * h)
+    solve = lambda mesh, n: solve_on_grid(problem, mesh, n)
+    found = _on_three_meshes(problem, mesh, solve, h, n_steps)
+    call = f"grid_reference(problem, h={h!r}, n_steps={n_steps!r})"
+    found.provenance |= {"method": "finite differences", "command": call}
+    return found
+
+
+def _check_length(h: float) -> None:
     if not (np.isfinite(h) and h > 0):
         raise ValueError(f"`h` must be a positive length; got {h!r}.")
-    n_steps = _steps(problem, n_steps)
-    if problem.linear:
-        return _on_three_meshes(Coefficients(problem), h, n_steps)
-    return newton_reference(problem, lambda near: _on_three_meshes(near, h, n_steps))
 
 
-def _on_three_meshes(coefficients: Coefficients, h: float, n_steps: int | None) -> FEMReference:
-    problem, skfem = coefficients.problem, import_skfem()
+def _by_elements(coefficients: Coefficients, h: float, n_steps: int | None) -> FEMReference:
+    problem = coefficients.problem
     held = {part for part, c in problem.boundary.items() if c.absorbs}
     mesh = _adapted_mesh(coefficients, 4.0 * h, frozenset(held))
+    solve = lambda mesh, n: _solve(coefficients, mesh, n)
+    found = _on_three_meshes(problem, mesh, solve, h, n_steps)
+    found.provenance["versions"] |= {"scikit-fem": import_skfem().__version__}
+    return found
+
+
+def _on_three_meshes(
+    problem: Problem,
+    mesh: Mesh,
+    solve: Callable[[Mesh, int | None], tuple[P2Space, np.ndarray]],
+    h: float,
+    n_steps: int | None,
+) -> FEMReference:
     levels: list[tuple[P2Space, np.ndarray]] = []
     for level in range(3):
         mesh = mesh if level == 0 else refine(mesh)
-        levels.append(
-            _solve(coefficients, mesh, None if n_steps is None else n_steps >> (2 - level))
-        )
+        levels.append(solve(mesh, None if n_steps is None else n_steps >> (2 - level)))
     space, fields = levels[-1]
     error, order = _estimate(levels)
     times = None
@@ -91,10 +144,7 @@ def _on_three_meshes(coefficients: Coefficients, h: float, n_steps: int | None) 
         "elements": len(space.elements),
         "unknowns": len(space.nodes),
         "observed_order": order,
-        "versions": {
-            "scikit-fem": skfem.__version__,
-            **_versions("fkpinn", "jax", "numpy", "scipy"),
-        },
+        "versions": _versions("fkpinn", "jax", "numpy", "scipy"),
         "command": f"fem_reference(problem, h={h!r}, n_steps={n_steps!r})",
     }
     return FEMReference(

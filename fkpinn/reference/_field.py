@@ -51,20 +51,13 @@ class FEMReference(AbstractReference):
 
     def values_and_gradients(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         """Of the quadratic field; points outside the mesh are refused."""
-        value, slope, outside = self._everywhere(points)
-        refuse_outside(np.asarray(points), outside)
-        return value, slope
-
-    def extended(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and next to the mesh, where another one reaches further."""
-        return self._everywhere(points)[:2]
-
-    def _everywhere(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         horizon = None if self.times is None else float(self.times[-1])
         layout = Layout(self.space.dim, horizon)
         z = as_points(points, layout.n_coords)
         which, weights = self._snapshots(layout, z)
-        return self.space.evaluate(layout.space(z), self.fields, which, weights)
+        value, slope, outside = self.space.evaluate(layout.space(z), self.fields, which, weights)
+        refuse_outside(z, outside)
+        return value, slope
 
     def _snapshots(self, layout: Layout, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the four nearest snapshots and their weights at each point."""

@@ -7,15 +7,18 @@ import numpy as np
 
 from ._assemble import Assembly
 from ._base import evaluate
+from ._newton import newton
 
-_INNER = 2.0 - 2.0**0.5  # inner time of a step over its length
+INNER = 2.0 - 2.0**0.5  # inner time of a step over its length
 
 
 def solve_elliptic(assembly: Assembly) -> np.ndarray:
     """Values at the nodes, `(1, N)`."""
+    solution, free = assembly.boundary_values(), assembly.free
+    if not assembly.problem.linear:
+        system = lambda u: (assembly.stiffness(near=u), assembly.load(near=u))
+        return assembly.at_nodes(newton(system, factorized, solution, free))[None]
     matrix, load = assembly.stiffness(), assembly.load()
-    solution = assembly.boundary_values()
-    free = assembly.free
     right = (load - matrix @ solution)[free]
     solution[free] = factorized(matrix[free][:, free]).solve(right)
     return assembly.at_nodes(solution)[None]
@@ -55,17 +58,29 @@ class _Stepper:
     def advance(self, u: np.ndarray, start: float, end: float) -> np.ndarray:
         """From time `start` to time `end`, later or earlier."""
         assembly, step = self.assembly, abs(start - end)
-        inner = start + _INNER * (end - start)
-        weight = 0.5 * _INNER * step
-        rate = assembly.load(start) - assembly.stiffness(start) @ u
-        middle = self._implicit(assembly.mass @ u + weight * rate, inner, weight)
-        scale = 1.0 / (_INNER * (2.0 - _INNER))
-        mixed = scale * middle - scale * (1.0 - _INNER) ** 2 * u
-        return self._implicit(assembly.mass @ mixed, end, weight)
+        inner = start + INNER * (end - start)
+        weight = 0.5 * INNER * step
+        near = None if assembly.problem.linear else u
+        rate = assembly.load(start, near) - assembly.stiffness(start, near) @ u
+        middle = self._implicit(assembly.mass @ u + weight * rate, inner, weight, u)
+        scale = 1.0 / (INNER * (2.0 - INNER))
+        mixed = scale * middle - scale * (1.0 - INNER) ** 2 * u
+        return self._implicit(assembly.mass @ mixed, end, weight, middle)
 
-    def _implicit(self, right: np.ndarray, time: float, weight: float) -> np.ndarray:
+    def _implicit(
+        self, right: np.ndarray, time: float, weight: float, guess: np.ndarray
+    ) -> np.ndarray:
         """Solve `(mass + weight * stiffness) new = right + weight * load` with boundary values."""
         assembly, free = self.assembly, self.assembly.free
+        if not assembly.problem.linear:
+            first = assembly.boundary_values(time)
+            first[free] = guess[free]
+
+            def system(u):
+                matrix = (assembly.mass + weight * assembly.stiffness(time, u)).tocsr()
+                return matrix, right + weight * assembly.load(time, u)
+
+            return newton(system, factorized, first, free)
         matrix = assembly.stiffness(time)
         known, at = self._key
         if matrix is not known or abs(weight - at) > 1e-9 * weight:

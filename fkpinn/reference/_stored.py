@@ -6,10 +6,11 @@ from .._types import ScalarField
 from ..problem import Problem, catalogue
 from ._base import AbstractReference
 from ._exact import ExactReference
-from ._fem import fem_reference
+from ._fem import fem_reference, grid_reference
 from ._field import FEMReference
 from ._fingerprint import same_problem
 from ._galerkin import galerkin_reference, is_separable
+from ._grid import why_no_grid
 
 _PACKAGE = "fkpinn.reference"
 
@@ -38,7 +39,7 @@ def load_reference(name: str) -> FEMReference:
 def find_reference(
     problem: Problem, *, h: float | None = None, exact: ScalarField | None = None
 ) -> AbstractReference:
-    """The best truth at hand: closed form, stored, spectral, or finite elements.
+    """The best truth at hand: closed form, stored, spectral, finite elements or differences.
 
     Args:
         problem: the boundary value problem.
@@ -65,6 +66,8 @@ def find_reference(
             return stored
     if h is None and is_separable(problem):
         return galerkin_reference(problem)
+    if not problem.linear and not why_no_grid(problem):
+        return grid_reference(problem, h)
     return fem_reference(problem, h=h)
 
 

@@ -12,9 +12,10 @@ NAMES = [
     *("poisson-50d", "poisson-100d", "variable-diffusion", "robin", "exit-ball-3d"),
     *("exit-ball-10d", "ornstein-uhlenbeck", "ou-exit-10d", "ou-exit-50d"),
     *("double-well-committor-10d", "two-body-100d", "two-body-1000d", "bratu"),
-    *("allen-cahn-20d", "allen-cahn-100d", "sine-gordon-10d", "sine-gordon-100d"),
+    *("allen-cahn-2d", "allen-cahn-20d", "allen-cahn-100d", "sine-gordon-10d", "sine-gordon-100d"),
     *("semilinear-heat-10d", "semilinear-heat-100d", "hjb-lq-20d", "hjb-lq-100d"),
-    *("fully-nonlinear-20d", "fully-nonlinear-100d", "bsb-100d", "fisher-kpp", "fisher-kpp-10d"),
+    *("fully-nonlinear-20d", "fully-nonlinear-100d", "bsb-100d", "uncertain-volatility"),
+    *("american-put", "fisher-kpp", "fisher-kpp-10d"),
 ]
 
 

@@ -46,6 +46,16 @@ def test_the_scale_of_a_residual():
     np.testing.assert_allclose(found, (3.5 * 2.0 - 3.0) / (3.0 + size * terms), rtol=1e-12)
 
 
+def test_residuals_close_to_the_end_of_time_count_less():
+    problem = fk.Problem(fk.Interval(0.0, 1.0), horizon=2.0, terminal=0.0, source=3.0, check=False)
+    flat = lambda z: 0.0 * z[0]
+    term = lambda power: ResidualTerm(problem, AT[None], time_power=power)
+    at = jnp.asarray([1.5, 0.5])  # a quarter of the time is left
+    np.testing.assert_allclose(term(0.0).at(flat, at), 3.0)
+    np.testing.assert_allclose(term(1.0).at(flat, at), 3.0 * 0.25**0.5, rtol=1e-6)
+    np.testing.assert_allclose(term(2.0).at(flat, at), 3.0 * 0.25, rtol=1e-6)
+
+
 def test_violations_are_divided_by_the_size():
     problem = fk.Problem(
         fk.Interval(0.0, 1.0, name=("left", "right")), horizon=2.0, terminal=lambda x: 3.0 * x[0],

@@ -109,7 +109,7 @@ def test_stored_are_reproduced(name):
     stored = load_reference(name)
     again = fem_reference(catalogue(name).problem, h=stored.provenance["h"])
     now, then = (found.provenance["unknowns"] for found in (again, stored))
-    if now == then:
+    if now == then and np.allclose(again.space.nodes, stored.space.nodes):
         np.testing.assert_allclose(again.fields, stored.fields, rtol=1e-8, atol=1e-10)
     else:  # rounding on another machine refined other elements: as near as half the mesh is
         assert now == pytest.approx(then, rel=1e-2)
