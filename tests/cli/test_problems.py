@@ -30,7 +30,7 @@ def test_entries_are_complete():
     for entry in read_catalogue():
         assert set(entry) == {"name", "dim", "kind", "reference", "summary", "equation"}
         assert entry["kind"] in {"elliptic", "parabolic"}
-        assert entry["reference"] in {"exact", "spectral", "fem"}
+        assert entry["reference"] in {"exact", "spectral", "fem", "grid"}
         assert entry["dim"] >= 1
         assert "\n" not in entry["summary"] + entry["equation"]
 
