@@ -37,9 +37,8 @@ from fkpinn._solve import (
 from fkpinn._solve._certify import compile_ahead
 from fkpinn._solve._improve import _height, corrected
 from fkpinn._solve._job import Parts
-from fkpinn._solve._label import _damped, approach, label
 from fkpinn._solve._methods import Weighted, natural_phases
-from fkpinn._solve._presets import kinks_at_end, peclet_number
+from fkpinn._solve._presets import peclet_number
 from fkpinn._solve._settings import read_config, write_config
 from fkpinn._solve._visit import visit
 from fkpinn._streams import Stream
@@ -432,54 +431,6 @@ def test_peclet_number_is_that_of_the_equation(strength):
         boundary=fk.Dirichlet(0.0),
     )
     assert peclet_number(problem) == pytest.approx(2 * strength)
-
-
-def test_kinks_at_the_end_of_time_are_seen():
-    """Residuals count less there; of smooth data, steep ones too, and of cubes they do not."""
-    timed = lambda data: fk.Problem(
-        fk.Interval(-1.0, 1.0), horizon=1.0, terminal=data, boundary=0.0, check=False
-    )
-    assert kinks_at_end(timed(lambda x: jnp.maximum(x[0] - 0.3, 0.0)))
-    assert kinks_at_end(timed(lambda x: jnp.where(x[0] > 0.3, 1.0, 0.0)))
-    for smooth in (lambda x: jnp.sin(20 * x[0]), lambda x: x[0] ** 3, lambda x: 2.0 * x[0]):
-        assert not kinks_at_end(timed(smooth))
-    assert not kinks_at_end(EXIT)
-    put = fk.catalogue("american-put").problem
-    assert settings_for("quick", put).points.time_power == 1.0
-    assert settings_for("quick", fk.catalogue("heat2d-ms").problem).points.time_power == 0.0
-
-
-def test_labels_of_a_nonlinear_problem_are_made_anew_next_to_a_network():
-    """u'' + 2.5 exp(u) = 0: those next to zero are too small."""
-    problem = fk.Problem(
-        fk.Interval(0.0, 1.0), diffusion=2**0.5, nonlinearity=lambda x, u, p: 2.5 * jnp.exp(u)
-    )
-    few = small.changed(
-        {"network.widths": (8, 8), "labels.p_data": 0.5, "labels.n_paths": 400,
-         "labels.dt": 2e-3, "points.n_collocation": 200, "training.steps": 60}
-    )  # fmt: skip
-    job = Job.of(problem, few, "fk-pinn", seed=0)
-    truth = fk.find_reference(problem)
-    sums = lambda labels: (np.sum(labels.value), np.sum(truth.values(labels.points)))
-    wrong = lambda labels: float(np.divide(*sums(labels)) - 1)
-    before = label(job)
-    later, after, first = approach(job, before)
-    assert wrong(before) < -0.05 and abs(wrong(after)) < 0.4 * abs(wrong(before))
-    assert later.near is first.network and later.parts.network is first.network
-    assert later.settings.training.steps == 40 and first.history[-1]["step"] == 20
-
-
-def test_steps_of_newtons_are_cut_where_they_lead_far():
-    at = jnp.zeros((2, 1), jnp.float32)
-    zeros = jnp.zeros(2, jnp.float32)
-    made = fk.Labels(at, zeros + 7.0, zeros, 2, jnp.zeros(2, int), zeros, zeros, zeros, {})
-    network = MLP([-1.0], [1.0], [4], key=jax.random.key(0))
-    network = eqx.tree_at(lambda u: u.biases[-1], network.scaled(0.0), jnp.full(1, 2.0))
-    cut, note = _damped(network, made)
-    np.testing.assert_allclose(cut.value, 4.0, rtol=1e-6)  # from 2, as far as 2 is large
-    assert note == ["labels: a step of Newton's was cut to 0.4 of its length"]
-    same, silent = _damped(network, made._replace(value=zeros + 3.0))
-    assert silent == [] and float(same.value[0]) == 3.0
 
 
 def test_random_directions_are_for_adam():

@@ -38,7 +38,7 @@ def run(
     changes: dict[str, Any] | None = None,
     limit: float | None = None,
 ) -> dict[str, Any]:
-    """Errors, certificates and seconds of linear problems in many dimensions.
+    """Errors, certificates and seconds of problems in many dimensions, and of nonlinear ones.
 
     Rows are written as they end, and replace those of the same problem, seed, preset and device;
     others stay. A row of the same commit and settings that is there already is not made again.
@@ -85,7 +85,7 @@ def _target(problem: str, device: str) -> dict[str, Any]:
 
 def _names(problems: Sequence[str] | None, device: str) -> list[str]:
     if problems is None:
-        return list(BARS["cpu"] if device.startswith("cpu") else PROBLEMS)
+        return list(BARS["cpu" if device.startswith("cpu") else "H200"])
     names = [problems] if isinstance(problems, str) else list(problems)
     for name in names:
         if name not in PROBLEMS:

@@ -24,14 +24,28 @@ BARS = {
         "poisson-100d": Bar(1.07e-4, 300),
         "two-body-100d": Bar(3.5e-3, 120),
         "two-body-1000d": Bar(1e-3, 300),
+        "allen-cahn-20d": Bar(1e-3, 300),
+        "allen-cahn-100d": Bar(1e-3, 300),
+        "sine-gordon-10d": Bar(1e-3, 300),
+        "sine-gordon-100d": Bar(1e-3, 300),
+        "semilinear-heat-10d": Bar(1e-3, 300),
+        "semilinear-heat-100d": Bar(1e-3, 300),
+        "hjb-lq-20d": Bar(1e-3, 300),
+        "hjb-lq-100d": Bar(1e-3, 300),
+        "fully-nonlinear-20d": Bar(1e-2, 300),
+        "fully-nonlinear-100d": Bar(3e-2, 300),
     },
     "cpu": {  # two cores
         "ou-exit-10d": Bar(1e-2, 360),
         "double-well-committor-10d": Bar(1e-2, 360),
         "laplace-10d": Bar(1e-3, 360),
+        "bratu": Bar(1e-4, 300),
+        "allen-cahn-2d": Bar(1e-3, 300),
+        "uncertain-volatility": Bar(1e-3, 300),
+        "fisher-kpp": Bar(1e-3, 300),
     },
 }
-PROBLEMS = tuple(BARS["H200"])
+PROBLEMS = (*BARS["H200"], *(name for name in BARS["cpu"] if name not in BARS["H200"]), "bsb-100d")
 _HEADER = (
     "problem", "seed", "error", "constant", "linear", "skill", "certificate", "holds",
     "value at the center", "true value", "seconds",

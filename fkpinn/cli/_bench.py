@@ -16,7 +16,7 @@ _OPTIONS = {
     "paths": ("points", "paths", "repeats"),
     "labels": ("points", "paths", "max_paths"),
     "step": ("points", "repeats"),
-    "certificates": ("folder",),
+    "certificates": ("folder", "problems", "seeds"),
     "targets": ("folder", "preset"),
     "ablation": ("folder", "preset", "seeds"),
     "refresh": ("folder", "preset", "seeds"),
@@ -42,8 +42,8 @@ class Bench:
     `refresh`: training on with labels corrected by paths, beside the same time without.
     `examples`: the scripts in `examples/` at full size, what they say and how long they take.
     `sizes`: time and memory of the largest sizes in the documentation.
-    `dimensions`: errors, certificates and time of problems in many dimensions, beside bars; rows
-    are added to the record as they end.
+    `dimensions`: errors, certificates and time of problems in many dimensions and of nonlinear
+    ones, beside bars; rows are added to the record as they end.
     `intervals`: bias and coverage of labels in many dimensions.
 
     Example: `fkpinn bench paths --json`
@@ -81,7 +81,7 @@ class Bench:
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
     """How much work a training is; `quick` by default, `best` for `dimensions`."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """Trainings of each kind, with seeds from 0 on; 3 by default, 1 for `refresh`."""
+    """Trainings of each kind; 3 by default, 1 for `refresh` and `certificates`."""
     problems: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="P ...")] = None
     """Which problems; of `dimensions` by default those that have a bar on this kind of device."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None

@@ -1,5 +1,6 @@
 """References that come with the package, and the choice of one for a problem."""
 
+import functools
 from importlib.resources import files
 
 from .._types import ScalarField
@@ -71,6 +72,7 @@ def find_reference(
     return fem_reference(problem, h=h)
 
 
+@functools.cache  # some take a minute
 def catalogue_reference(name: str) -> AbstractReference:
     """The reference of a catalogue problem."""
     entry = catalogue(name)
