@@ -55,7 +55,7 @@ def test_single_steps_see_the_residual():
     deep = (inside > 0.5) & (inside < 1.5)  # no wall within a step
     found = np.asarray(term.defects(wrong))[deep] / 0.01
     wanted = np.asarray(
-        jax.vmap(lambda z: fk.problem.residual(problem, wrong, z))(term.starts)
+        jax.jit(jax.vmap(lambda z: fk.problem.residual(problem, wrong, z)))(term.starts)
     )[deep]  # fmt: skip
     noise = np.std(found - wanted) / np.sqrt(len(found))
     assert abs(np.mean(found - wanted)) < 4 * noise + 0.02
@@ -94,7 +94,7 @@ def test_deep_bsde_is_a_method():
     )  # fmt: skip
     found = fk.solve(problem, method="bsde", settings=few, seed=0)
     points = fk.sample_interior(problem, 256, key=jax.random.key(1))
-    truth, value = jax.vmap(exact)(points), found(points)
+    truth, value = jax.jit(jax.vmap(exact))(points), found(points)
     assert float(jnp.mean((value - truth) ** 2) / jnp.mean(truth**2)) < 0.25
     both = fk.solve(problem, method="pinn", settings=few.changed({"training.adam_steps": 3}))
     assert {"residual", "martingale", "terminal"} <= set(both.history[-1])

@@ -20,16 +20,16 @@ def steered(controls, **more):
 
 
 def values(problem):
-    return np.asarray(jax.vmap(lambda z: residual(problem, field, z))(PLACES))
+    return np.asarray(jax.jit(jax.vmap(lambda z: residual(problem, field, z)))(PLACES))
 
 
 def test_the_best_control_of_a_box_is_the_slope_cut_to_it():
     """-min(|p|, 1) p/|p| in each coordinate, and the residual of the equation it makes."""
     problem = steered(fk.Box([-1.0, -1.0], [1.0, 1.0]))
-    slopes = np.asarray(jax.vmap(jax.grad(field))(PLACES))
+    slopes = np.asarray(jax.jit(jax.vmap(jax.grad(field)))(PLACES))
     assert np.any(np.abs(slopes) > 1) and np.any(np.abs(slopes) < 1)
     best = np.clip(-slopes, -1.0, 1.0)
-    found = jax.vmap(fk.optimal_control(problem, field))(PLACES)
+    found = jax.jit(jax.vmap(fk.optimal_control(problem, field)))(PLACES)
     np.testing.assert_allclose(found, best, atol=1e-4)
     plain = fk.Problem(BALL, diffusion=0.8, check=False)
     own = np.sum(best * slopes + 0.5 * best**2, axis=1) + 1.0
@@ -45,16 +45,16 @@ def test_a_formula_and_a_fine_set_of_controls_agree_with_the_box():
     np.testing.assert_allclose(values(grid), values(box), atol=0.5 * 2 * 0.025**2)
     # the linear problem drives paths by the control
     near = formula.linearized(field)
-    drift = jax.vmap(near.drift)(PLACES)
+    drift = jax.jit(jax.vmap(near.drift))(PLACES)
     np.testing.assert_allclose(
-        drift, jax.vmap(fk.optimal_control(formula, field))(PLACES), rtol=1e-6
+        drift, jax.jit(jax.vmap(fk.optimal_control(formula, field)))(PLACES), rtol=1e-6
     )
 
 
 def test_gains_are_maximized():
     cheap = steered(np.array([[1.0, 0.0], [0.0, 1.0]]))
     dear = steered(np.array([[1.0, 0.0], [0.0, 1.0]]), maximize=True)
-    slopes = np.asarray(jax.vmap(jax.grad(field))(PLACES))
+    slopes = np.asarray(jax.jit(jax.vmap(jax.grad(field)))(PLACES))
     plain = values(fk.Problem(BALL, diffusion=0.8, check=False)) + 1.5
     np.testing.assert_allclose(values(cheap), plain + slopes.min(axis=1), rtol=1e-9)
     np.testing.assert_allclose(values(dear), plain + slopes.max(axis=1), rtol=1e-9)
@@ -74,11 +74,11 @@ def test_controlled_noise_is_uncertain_volatility():
         market, 1.0, low=low, high=high, rate=0.05, horizon=1.0, boundary=0.0
     )
     points = jnp.concatenate([jnp.full((12, 1), 0.3), 1.2 + 0.5 * PLACES], axis=1)
-    each = lambda problem: jax.vmap(lambda z: residual(problem, field, z))(points)
+    each = lambda problem: jax.jit(jax.vmap(lambda z: residual(problem, field, z)))(points)
     np.testing.assert_allclose(each(control), each(recipe), rtol=1e-6)
-    bends = jax.vmap(jax.hessian(field))(points)[:, 1:, 1:]
+    bends = jax.jit(jax.vmap(jax.hessian(field)))(points)[:, 1:, 1:]
     wanted = np.where(np.diagonal(bends, axis1=1, axis2=2) > 0, high, low)
-    found = jax.vmap(fk.optimal_control(control, field))(points)
+    found = jax.jit(jax.vmap(fk.optimal_control(control, field)))(points)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 

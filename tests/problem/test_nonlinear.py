@@ -83,7 +83,7 @@ def test_the_linear_problem_of_a_minimum_is_that_of_the_best_control():
 def test_random_directions_find_the_residual_on_average():
     problem = fk.Problem(SQUARE, nonlinearity=lambda x, u, p: u * jnp.sum(p**2), check=False)
     keys = jax.random.split(jax.random.key(0), 4000)
-    found = jax.vmap(lambda key: sampled_residual(problem, wave, PLACE, 2, key=key))(keys)
+    found = jax.jit(jax.vmap(lambda key: sampled_residual(problem, wave, PLACE, 2, key=key)))(keys)
     sure = 4 * float(jnp.std(found)) / len(keys) ** 0.5
     assert abs(float(jnp.mean(found) - residual(problem, wave, PLACE))) < sure
     bends = fk.Problem(SQUARE, nonlinearity=bent, check=False)
@@ -199,16 +199,16 @@ OTHERS = [name for name in OTHERS if name not in FAST]
 def test_solutions_of_the_catalogue_solve_their_equations(name):
     problem, exact = fk.catalogue(name)
     points = fk.sample_interior(problem, 16, key=jax.random.key(3))
-    size = float(jnp.max(jnp.abs(jax.vmap(exact)(points))))
-    left = jax.vmap(lambda z: residual(problem, exact, z))(points)
+    size = float(jnp.max(jnp.abs(jax.jit(jax.vmap(exact))(points))))
+    left = jax.jit(jax.vmap(lambda z: residual(problem, exact, z)))(points)
     assert float(jnp.max(jnp.abs(left))) < 1e-4 * size
     if name in VALUES:
         start = problem.layout.points(0.0, problem.measure.named_center())
         np.testing.assert_allclose(exact(jnp.asarray(start)), VALUES[name], rtol=1e-6)
     if problem.timed:
         last = fk.sampling.sample_terminal(problem, 8, key=jax.random.key(4))
-        data = jax.vmap(lambda z: problem.terminal(problem.space(z)))(last)
-        np.testing.assert_allclose(jax.vmap(exact)(last), data, rtol=1e-5, atol=1e-9)
+        data = jax.jit(jax.vmap(lambda z: problem.terminal(problem.space(z))))(last)
+        np.testing.assert_allclose(jax.jit(jax.vmap(exact))(last), data, rtol=1e-5, atol=1e-9)
 
 
 def test_linear_quadratic_control_by_quadrature():
