@@ -1,6 +1,7 @@
 """Fisher-KPP two ways: a network, and branching particles that need none."""
 
 import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -12,7 +13,9 @@ def main(picture: str = "branching.png", preset: str = "quick", n_paths: int = 4
     problem, exact = fk.catalogue("fisher-kpp")
     solution = fk.solve(problem, preset=preset, seed=0)
     at = np.stack([np.zeros(13), np.linspace(-2.0, 2.0, 13)], axis=1).astype(np.float32)
-    labels = fk.estimate_labels(problem, at, n_paths=n_paths, scheme="branching", seed=0)
+    labels = fk.estimate_labels(
+        problem, jnp.asarray(at), n_paths=n_paths, scheme="branching", seed=0
+    )
     line = np.stack([np.zeros(201), np.linspace(-2.2, 2.2, 201)], axis=1).astype(np.float32)
     figure, panel = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
     panel.plot(line[:, 1], jax.vmap(exact)(line), color="0.7", lw=5, label="closed form")
