@@ -8,7 +8,7 @@ from run_folders import SMALL as small
 
 import fkpinn as fk
 from fkpinn._solve import Job, settings_for
-from fkpinn._solve._label import _damped, approach, label
+from fkpinn._solve._label import _damped, approach, approaches, label
 from fkpinn._solve._presets import kinks_at_end
 from fkpinn.nn import MLP
 
@@ -61,3 +61,16 @@ def test_steps_of_newtons_are_cut_where_they_lead_far():
     assert note == ["labels: a step of Newton's was cut to 0.4 of its length"]
     same, silent = _damped(network, made._replace(value=zeros + 3.0))
     assert silent == [] and float(same.value[0]) == 3.0
+
+
+def test_two_steps_are_not_divided():
+    """Nor those of nobody: the method stays what it was."""
+    bratu = fk.catalogue("bratu").problem
+    job = lambda problem, method="fk-pinn", **n: Job.of(
+        problem, small.changed({f"training.{name}": count for name, count in n.items()}), method
+    )
+    assert approaches(job(bratu, steps=3)) and not approaches(job(bratu, steps=2))
+    assert not approaches(job(EXIT, steps=30))  # linear
+    assert approaches(job(bratu, steps=0, adam_steps=9))
+    assert not approaches(job(bratu, steps=0, adam_steps=0, lbfgs_steps=5))
+    assert not approaches(job(bratu, "fk-pinn-adam", steps=30, adam_steps=0, lbfgs_steps=5))

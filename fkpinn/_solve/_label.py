@@ -16,8 +16,10 @@ from ..train import Fit
 from ..train import precision as precision_of
 from ._cuts import batched
 from ._job import Job
+from ._methods import paper_or_natural_phases
 from ._train import train
 
+_FEWEST = 3  # steps that can be divided
 _FIRST = 20  # steps of a nonlinear problem before its labels are made anew
 _FEW = 16  # paths whose coefficients look at a network take long: a quarter of others, or so many
 _PILOT = 30  # steps of the training whose residual tells where more labels go
@@ -93,7 +95,8 @@ def approach(job: Job, labels: Labels) -> tuple[Job, Labels, Fit]:
     """
     steps, adam = job.settings.training.steps, job.settings.training.adam_steps
     short = {"training.steps": min(steps // 3, _FIRST), "training.adam_steps": adam // 3}
-    pause = short | {"training.polish_steps": 0, "training.lbfgs_steps": 0}
+    later_phases = ("training.polish_steps", "training.lbfgs_steps", "training.nncg_steps")
+    pause = short | dict.fromkeys(later_phases, 0)
     folder = None if job.folder is None else job.folder / "first"
     first = train(
         dataclasses.replace(job, settings=job.settings.changed(pause), folder=folder), labels
@@ -107,6 +110,20 @@ def approach(job: Job, labels: Labels) -> tuple[Job, Labels, Fit]:
     assert found is not None
     found, note = _damped(first.network, found)
     return later, found, first._replace(stopped=[*first.stopped, *note])
+
+
+def approaches(job: Job) -> bool:
+    """Whether labels are first those of another linear problem, and there are steps to mend that.
+
+    With fewer than three steps of the first phase none would be left before or after.
+    """
+    training, parts = job.settings.training, job.parts
+    if job.problem.linear or job.settings.labels.scheme == "branching":
+        return False
+    if parts.network is not None or parts.optimizer is not None:
+        return False
+    natural = training.steps > 0 and job.how.phases is paper_or_natural_phases
+    return (training.steps if natural else training.adam_steps) >= _FEWEST
 
 
 def _damped(network: AbstractField, labels: Labels) -> tuple[Labels, list[str]]:

@@ -9,7 +9,7 @@ from ..train import Fit
 from ._certify import compile_ahead
 from ._improve import Improved, improve
 from ._job import Job
-from ._label import approach, label
+from ._label import approach, approaches, label
 from ._train import joined, solution_size, train
 from ._visit import compile_ahead as compile_visits_ahead
 from ._visit import visit
@@ -50,7 +50,7 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
     clock.append(time.perf_counter())
     ahead = compile_ahead(job, labels) if certify else None
     first = None
-    if labels is not None and not own and _approaches(job):
+    if labels is not None and not own and approaches(job):
         job, labels, first = approach(job, labels)
     trained = train(job, labels)
     trained = trained if first is None else joined(first, trained)
@@ -76,12 +76,6 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
         "certify": clock[3] - clock[2],
     }
     return Outcome(labels, trained, certificate, rounds, seconds)
-
-
-def _approaches(job: Job) -> bool:
-    """Whether labels are those of a linear problem that is not quite the right one."""
-    others = job.parts.network is not None or job.parts.optimizer is not None
-    return not (job.problem.linear or job.settings.labels.scheme == "branching" or others)
 
 
 def check_labels(job: Job, labels: Labels | None) -> None:

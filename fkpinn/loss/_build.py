@@ -60,8 +60,7 @@ def make_loss(
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))
-    power = time_power if problem.timed else 0.0
-    exact = ResidualTerm(problem, inside, size, sampler or spread, power)
+    exact = ResidualTerm(problem, inside, size, sampler or spread, time_power)
     terms: dict[str, AbstractTerm] = {}
     if not whole_paths:
         terms["residual"] = SampledResidualTerm(exact, n_directions) if n_directions else exact

@@ -16,7 +16,7 @@ from ._measure import some_points
 from ._problem import Problem
 
 _WIDTH = 0.01  # over the size of a typical reward
-_MOST = 2.0  # of what waiting costs; without a limit a network that is a little wrong is far off
+_MOST = 2.0  # of what waiting costs; without a limit small errors would make large residuals
 
 
 def optimal_stopping(
