@@ -17,7 +17,8 @@ class NetworkSettings:
     Args:
         widths: units of each hidden layer.
         frequencies: standard deviation of random Fourier features of the inputs; None for none.
-        hard: build the Dirichlet data in, so that the network meets them exactly.
+        hard: build the Dirichlet data in, so that the network meets them exactly; where there are
+            none, the data at the end of time.
         scaled: multiply the output by the typical size of the labels.
     """
 

@@ -20,7 +20,7 @@ from .._streams import Stream
 from ..domain import AbstractDomain
 from ..evaluate import Certificate, Values, certify, value_with_interval
 from ..loss import cast
-from ..nn import MLP, HardDirichlet
+from ..nn import MLP, AbstractHard
 from ..problem import Layout, Problem, catalogue
 from ..reference import AbstractReference, fingerprint, same_problem
 from ..report import draw_profile, draw_slice
@@ -185,11 +185,11 @@ class Solution(eqx.Module):
 
     def save(self, path: Path | str) -> None:
         """Write a file that `load` reads; nothing in it can run code."""
-        hard = isinstance(self.network, HardDirichlet)
-        plain = self.network.network if isinstance(self.network, HardDirichlet) else self.network
+        hard = isinstance(self.network, AbstractHard)
+        plain = self.network.network if isinstance(self.network, AbstractHard) else self.network
         if not isinstance(plain, MLP):
             raise TypeError(
-                f"`save` knows `MLP`, with or without `HardDirichlet`; got {type(plain).__name__}. "
+                f"`save` knows `MLP`, with or without data built in; got {type(plain).__name__}. "
                 f"Use `equinox.tree_serialise_leaves` for networks of your own."
             )
         problem = self._problem("save")

@@ -16,7 +16,7 @@ from .._streams import Stream
 from .._types import Scalar
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractTerm, Adaptive, Fixed, Loss, cast, make_loss
-from ..nn import MLP, HardDirichlet
+from ..nn import MLP, HardDirichlet, HardTerminal
 from ..problem import AbstractCondition, Coefficient, Problem
 from ..train import Adam, Fit, NaturalGradient, Phase, fit, fit_many, working_in
 from ._cuts import batched
@@ -328,10 +328,12 @@ def make_network(
 
 
 def harden(problem: Problem, network: AbstractField) -> AbstractField:
-    """The network with the Dirichlet data built in."""
+    """The network with the Dirichlet data built in, or where there are none those of the end."""
     data = {
         part: _datum(condition) for part, condition in problem.boundary.items() if condition.absorbs
     }
+    if not data and problem.terminal is not None:
+        return HardTerminal(network, problem.terminal, problem.layout)
     if not data:
         raise ValueError("`network.hard` needs a Dirichlet part, and the problem has none.")
     return HardDirichlet(network, problem.domain, data, layout=problem.layout)

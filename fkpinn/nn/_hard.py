@@ -1,5 +1,6 @@
-"""A wrapper that makes a network meet Dirichlet data exactly."""
+"""Wrappers that make a network meet data exactly, on the boundary or at the end of time."""
 
+import abc
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +15,46 @@ from ..domain import AbstractDomain, inverse_shares
 from ..problem import Layout
 
 
-class HardDirichlet(AbstractField):
+class AbstractHard(AbstractField):
+    r"""$u(z) = G(z) + D(z)\,N(z)$, with $D$ zero and $G$ right where data are given."""
+
+    network: eqx.AbstractVar[AbstractField]
+
+    @abc.abstractmethod
+    def factor(self, z: SpaceTimePoint) -> Scalar:
+        """$D$, zero where data are given."""
+
+    @abc.abstractmethod
+    def extension(self, z: SpaceTimePoint) -> Scalar:
+        """$G$, equal to the data where they are given."""
+
+    @property
+    @abc.abstractmethod
+    def is_zero(self) -> bool:
+        """Whether $G$ vanishes everywhere."""
+
+    def scaled(self, factor: float) -> "AbstractHard | None":
+        """The data stay as they are."""
+        inner = self.network.scaled(factor)
+        return None if inner is None else eqx.tree_at(lambda u: u.network, self, inner)
+
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
+        """Value at one point."""
+        value = self.network(z)
+        shaped = self.factor(z).astype(value.dtype) * value
+        return shaped if self.is_zero else self.extension(z).astype(value.dtype) + shaped
+
+    def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
+        """Value and derivatives along the directions, by the product rule."""
+        at = self.network.taylor(z, directions, weights)
+        like = lambda other: jax.tree.map(lambda leaf: leaf.astype(at.value.dtype), other)
+        shaped = product(like(taylor(self.factor, z, directions, weights)), at, like(weights))
+        if self.is_zero:
+            return shaped
+        return total(like(taylor(self.extension, z, directions, weights)), shaped)
+
+
+class HardDirichlet(AbstractHard):
     r"""$u(z) = G(z) + D(x)\,N(z)$: a network $N$ that meets its Dirichlet data exactly.
 
     $D$ is `domain.factor`: zero on the Dirichlet parts and about the distance to them, so `N` is
@@ -89,29 +129,59 @@ class HardDirichlet(AbstractField):
         weights = inverse_shares(factors) ** 2
         return jnp.sum(weights * jnp.stack(values)) / jnp.sum(weights)
 
-    def scaled(self, factor: float) -> "HardDirichlet | None":
-        """The data stay as they are."""
-        inner = self.network.scaled(factor)
-        return None if inner is None else eqx.tree_at(lambda u: u.network, self, inner)
+    @property
+    def is_zero(self) -> bool:
+        """Whether all data are zero."""
+        return self.data == (0.0,)
 
-    def __call__(self, z: SpaceTimePoint) -> Scalar:
-        """Value at one point."""
-        value = self.network(z)
-        shaped = self.factor(z).astype(value.dtype) * value
-        return shaped if self._is_zero else self.extension(z).astype(value.dtype) + shaped
 
-    def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
-        """Value and derivatives along the directions, by the product rule."""
-        at = self.network.taylor(z, directions, weights)
-        like = lambda other: jax.tree.map(lambda leaf: leaf.astype(at.value.dtype), other)
-        shaped = product(like(taylor(self.factor, z, directions, weights)), at, like(weights))
-        if self._is_zero:
-            return shaped
-        return total(like(taylor(self.extension, z, directions, weights)), shaped)
+class HardTerminal(AbstractHard):
+    r"""$u(t, x) = g(x) + \frac{T - t}{T} N(t, x)$: a network that meets its terminal data exactly.
+
+    For problems whose only data are those at the end of time. These must be smooth, since their
+    second derivatives enter the equation.
+
+    Args:
+        network: any field.
+        terminal: the data, a function of one place.
+        layout: of the points.
+
+    Example:
+        ```python
+        import jax.random as jr
+        from fkpinn import catalogue
+        from fkpinn.nn import MLP, HardTerminal
+
+        problem, _ = catalogue("allen-cahn-20d")
+        network = MLP(*problem.bounds(), [32, 32], key=jr.key(0))
+        u = HardTerminal(network, problem.terminal, problem.layout)
+        ```
+    """
+
+    network: AbstractField
+    terminal: Callable[..., Any] = eqx.field(static=True)
+    layout: Layout
+
+    def __init__(self, network: AbstractField, terminal: Callable[..., Any], layout: Layout):
+        if not layout.timed:
+            raise ValueError("`layout` must be that of points with a time; got one without.")
+        checked = _checked("terminal", lambda z: terminal(layout.space(z)), layout.n_coords)
+        self.network, self.terminal, self.layout = network, checked, layout
+
+    def factor(self, z: SpaceTimePoint) -> Scalar:
+        """The share of time that is left."""
+        layout = self.layout
+        assert layout.horizon is not None
+        return layout.pace * (layout.end - layout.time(z)) / layout.horizon
+
+    def extension(self, z: SpaceTimePoint) -> Scalar:
+        """The data, at any time."""
+        return _evaluate(self.terminal, z)
 
     @property
-    def _is_zero(self) -> bool:
-        return self.data == (0.0,)
+    def is_zero(self) -> bool:
+        """Never known of a function."""
+        return False
 
 
 def _constant(given: Any) -> float | Callable[..., Any]:

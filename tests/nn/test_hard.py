@@ -13,7 +13,7 @@ import pytest
 
 from fkpinn._field import taylor
 from fkpinn.domain import AbstractDomain, Ball, Box, Polygon
-from fkpinn.nn import MLP, HardDirichlet
+from fkpinn.nn import MLP, HardDirichlet, HardTerminal
 from fkpinn.problem import Dirichlet, Layout, catalogue
 
 NAMES = (*helpers.EXACT_NAMES, "schrodinger", "met", "committor")
@@ -246,3 +246,26 @@ def test_refused(domain, data, error, message):
     network = MLP([0.0, 0.0], [1.0, 1.0], [4], key=jr.key(0))
     with pytest.raises(error, match=message):
         HardDirichlet(network, domain, data)
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_terminal_data_are_met_and_derivatives_are_right(forward):
+    """At the end of time exactly; value, gradient and second derivatives as by brute force."""
+    layout = Layout(2, 0.7, forward=forward)
+    data = lambda x: jnp.sin(x[0]) * x[1]
+    network = MLP(*layout.bounds(np.zeros(2), np.ones(2)), [8, 8], key=jr.key(0))
+    u = HardTerminal(network, data, layout)
+    places = jr.uniform(jr.key(1), (5, 2))
+    np.testing.assert_array_equal(jax.vmap(u)(layout.at_end(places)), jax.vmap(data)(places))
+    z = layout.point(jnp.asarray(0.2), places[0])
+    assert float(jnp.abs(u(z) - data(places[0]))) > 1e-3
+    rows = jnp.eye(3)
+    found = u.taylor(z, rows, jnp.ones(3))
+    np.testing.assert_allclose(found.value, u(z), rtol=1e-6)
+    np.testing.assert_allclose(found.slopes, jax.grad(u)(z), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.curvature, jnp.trace(jax.hessian(u)(z)), rtol=1e-4, atol=1e-5)
+
+
+def test_terminal_data_need_a_time():
+    with pytest.raises(ValueError, match="layout"):
+        HardTerminal(MLP([0.0], [1.0], [4], key=jr.key(0)), lambda x: x[0], Layout(1))
