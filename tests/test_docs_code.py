@@ -14,26 +14,27 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 SMALL = Settings().changed(
     {
         "network.widths": (4,),
-        "points.n_collocation": 40,
-        "points.n_boundary": 20,
+        "points.n_collocation": 20,
+        "points.n_boundary": 10,
         "points.n_test": 50,
         "labels.p_data": 0.2,
-        "labels.n_paths": 16,
+        "labels.n_paths": 8,
         "training.steps": 2,
         "training.adam_steps": 4,
         "training.lbfgs_steps": 2,
         "training.nncg_steps": 1,
-        "certificate.seconds": 1.0,
+        "certificate.seconds": 0.5,
     }
 )
 FEWER = {
-    "n_paths=4000": "n_paths=20",
-    "fk.find_reference(problem)": "fk.find_reference(problem, h=0.5)",
+    "n_paths=4000": "n_paths=8",
+    "beta=5.0": "beta=0.5",  # paths leave soon
+    "fk.find_reference(problem)": "fk.find_reference(problem, h=1.0)",
     "problem, 2000,": "problem, 40,",
     "problem, 400,": "problem, 20,",
     "Adam(2000), 2000,": "Adam(4), 4,",
     "LBFGS(), 500": "LBFGS(), 2",
-    ".certify()": ".certify(n_points=40, n_paths=4, seconds=1.0)",
+    ".certify()": ".certify(n_points=16, n_paths=4, seconds=0.5)",
     "half_width=": "n_paths=8) #",
     "target=1e-3": "target=50.0",
 }

@@ -71,7 +71,7 @@ def test_the_number_that_must_hold_tells_88_percent_from_95():
     ("case", "dt"),
     [
         pytest.param(lambda: (BALL, EXACT), None, marks=pytest.mark.slow),
-        (wall, 5e-3),
+        (wall, 0.02),
         pytest.param(ou, 0.02, marks=pytest.mark.slow),
     ],
     ids=["exit-ball-3d", "reflecting", "ornstein-uhlenbeck"],

@@ -72,21 +72,22 @@ def test_limits_hold_the_error_of_a_candidate(kind):
     """Whether it is good or not so good; the remainder falls with the square of the error."""
     problem, exact, _ = CASES[kind]
     points = fk.sample_interior(problem, 4000, key=jax.random.key(9))
+    truth = jax.jit(jax.vmap(exact))(points)
+    values = eqx.filter_jit(lambda f: jax.vmap(f)(points))
     left = []
     for size in (0.03, 0.003):
         wrong = Wrong(kind, jnp.asarray(size))
-        found = fk.certify(problem, wrong, n_points=256, n_paths=32, dt=0.004, seed=1)
-        truth = jax.vmap(exact)(points)
-        true = jnp.sqrt(jnp.mean((jax.vmap(wrong)(points) - truth) ** 2) / jnp.mean(truth**2))
+        found = fk.certify(problem, wrong, n_points=128, n_paths=16, dt=0.01, seed=1)
+        true = jnp.sqrt(jnp.mean((values(wrong) - truth) ** 2) / jnp.mean(truth**2))
         assert found.ci_low <= float(true) <= found.ci_high
         left.append(found.remainder / float(true))
     assert left[0] < 0.5 and left[1] < 0.2 * left[0]
 
 
 def test_a_candidate_that_is_too_far_is_refused_in_words():
-    far = lambda z: CONTROL_EXACT(z) + 3.0 * jnp.sin(3 * z[1]) * z[2]
+    far = Wrong("gradients", jnp.asarray(10.0))
     with pytest.raises(fk.NoCertificate, match=r"too far from the solution.*Train on"):
-        fk.certify(CONTROL, far, n_points=64, n_paths=16, dt=0.02, seed=1)
+        fk.certify(CONTROL, far, n_points=128, n_paths=16, dt=0.01, seed=1)
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -94,9 +95,9 @@ def test_the_remainder_is_of_the_size_of_what_is_left_out(kind):
     """Many paths leave the remainder alone: it is below the estimate, and not by orders."""
     problem, exact, _ = CASES[kind]
     wrong = Wrong(kind, jnp.asarray(0.3))
-    points = np.asarray(fk.sample_interior(problem, 24, key=jax.random.key(2)))
-    paths = DefectPaths(problem, wrong, points, dtype="float64", dt=0.004, seed=0)
-    found = paths.run(2000)
+    points = np.asarray(fk.sample_interior(problem, 12, key=jax.random.key(2)))
+    paths = DefectPaths(problem, wrong, points, dtype="float32", dt=0.01, seed=0)
+    found = paths.run(1000)
     lacks = np.asarray(jax.jit(jax.vmap(lambda z: exact(z) - wrong(z)))(jnp.asarray(points)))
     missed = np.abs(np.asarray(found.value) - lacks)
     allowed = remainder(problem, wrong, found)

@@ -19,7 +19,7 @@ ONE_WIDTH = helpers.lanes((512,), 1 << 16, 2)  # one width compiles once; labels
 # problem, paths a point and step. By walk on spheres the first two have no step. The third has
 # a bias of second order, some 1e-4 here, against standard errors of about 1e-2.
 COVERED = [
-    ("exit-ball-3d", 500, 1.0),
+    ("exit-ball-3d", 200, 1.0),
     pytest.param("poisson", 500, 1.0, marks=pytest.mark.slow),
     pytest.param("ornstein-uhlenbeck", 500, 0.02, marks=pytest.mark.slow),
 ]
