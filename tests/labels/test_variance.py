@@ -23,7 +23,7 @@ CASES = [
     ("ornstein-uhlenbeck", 0.02, 5.0),
 ]
 each_case = pytest.mark.parametrize(("name", "dt", "constant"), CASES)
-N_PATHS = 400
+N_PATHS = 200
 
 
 class Scaled(eqx.Module):
@@ -192,7 +192,7 @@ def test_antithetic_error_bars_cover(record_property):
     case = helpers.case("ornstein-uhlenbeck")
     points = fk.sample_interior(case.problem, 200, key=jr.key(12))
     labels = fk.estimate_labels(
-        case.problem, points, n_paths=400, dt=0.02, seed=13, antithetic=True, compute=ONE_WIDTH
+        case.problem, points, n_paths=N_PATHS, dt=0.02, seed=13, antithetic=True, compute=ONE_WIDTH
     )
     exact = np.asarray(helpers.at(case.exact, points))
     score = np.asarray(labels.value - exact) / np.asarray(labels.stderr)
