@@ -43,7 +43,7 @@ def test_powers_of_every_kind(kind):
     f, more, solution = EQUATIONS[kind]
     problem = in_space(f, terminal=0.4, **more)
     points = jnp.asarray([[0.0, 0.0], [0.3, 1.0]])
-    found = fk.estimate_labels(problem, points, n_paths=20_000, scheme="branching", seed=2)
+    found = fk.estimate_labels(problem, points, n_paths=8000, scheme="branching", seed=2)
     wanted = solution(0.4, 0.5 - np.asarray(points)[:, 0])
     assert np.all(np.abs(np.asarray(found.value) - wanted) <= 4 * np.asarray(found.stderr) + 1e-9)
 
@@ -55,7 +55,7 @@ def test_particles_drift_and_spread():
         measure=fk.Along([1.0, 0.0]), nonlinearity=lambda t, x, u, p: -0.2 * u, check=False,
     )  # fmt: skip
     found = fk.estimate_labels(
-        problem, jnp.asarray([[0.5, 1.0, 0.0]]), n_paths=20_000, scheme="branching", seed=0
+        problem, jnp.asarray([[0.5, 1.0, 0.0]]), n_paths=10_000, scheme="branching", seed=0
     )
     assert abs(float(found.value[0]) - np.exp(-0.6)) < 4 * float(found.stderr[0]) + 0.01
 

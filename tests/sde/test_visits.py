@@ -13,7 +13,7 @@ from fkpinn.problem import Problem, manufactured
 from fkpinn.sde import Plan, run_batches
 
 POINTS = jnp.array([[0.0, 0.0, 0.0], [0.5, 0.2, -0.3]])
-N = 6000
+N = 3000
 BALL = Ball([0.0] * 3, 1.0)
 ONE_WIDTH = lanes((256,), 1 << 16, 1)  # compiles once; places do not depend on it
 
@@ -67,7 +67,7 @@ def test_places_follow_the_occupation_measure():
     """From the middle of an interval its density falls linearly to both ends."""
     line = Problem(Box([0.0], [1.0]), diffusion=1.0, source=1.0, boundary=0.0, check=False)
     middle = jnp.array([[0.5]])
-    how = {"n_paths": 20_000, "dt": 4e-4, "scheme": "heun", "seed": 1, "compute": ONE_WIDTH}
+    how = {"n_paths": 8000, "dt": 4e-4, "scheme": "heun", "seed": 1, "compute": ONE_WIDTH}
     found = visited_places(line, middle, **how)
     mean = lambda f: float(np.sum(found.time * f) / np.sum(found.time))
     x = found.point[:, 0]
