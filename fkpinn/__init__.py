@@ -40,22 +40,32 @@ if TYPE_CHECKING:
     from fkpinn.problem import AbstractMeasure as AbstractMeasure
     from fkpinn.problem import Along as Along
     from fkpinn.problem import At as At
+    from fkpinn.problem import CompoundPoisson as CompoundPoisson
     from fkpinn.problem import Dirichlet as Dirichlet
+    from fkpinn.problem import DiscreteJump as DiscreteJump
+    from fkpinn.problem import DoubleExponentialJump as DoubleExponentialJump
     from fkpinn.problem import InBox as InBox
     from fkpinn.problem import Neumann as Neumann
     from fkpinn.problem import Normal as Normal
+    from fkpinn.problem import NormalJump as NormalJump
     from fkpinn.problem import Problem as Problem
     from fkpinn.problem import Radial as Radial
     from fkpinn.problem import Robin as Robin
+    from fkpinn.problem import SampledJump as SampledJump
     from fkpinn.problem import Sampler as Sampler
+    from fkpinn.problem import Stable as Stable
     from fkpinn.problem import Uniform as Uniform
     from fkpinn.problem import backward_kolmogorov as backward_kolmogorov
     from fkpinn.problem import catalogue as catalogue
     from fkpinn.problem import committor as committor
+    from fkpinn.problem import fractional_poisson as fractional_poisson
     from fkpinn.problem import heat as heat
     from fkpinn.problem import hjb as hjb
+    from fkpinn.problem import jump_exit_time as jump_exit_time
+    from fkpinn.problem import kou as kou
     from fkpinn.problem import manufactured as manufactured
     from fkpinn.problem import mean_exit_time as mean_exit_time
+    from fkpinn.problem import merton as merton
     from fkpinn.problem import optimal_control as optimal_control
     from fkpinn.problem import optimal_stopping as optimal_stopping
     from fkpinn.problem import poisson as poisson
@@ -127,6 +137,16 @@ _EXPORTS: dict[str, str] = {
     "Normal": "fkpinn.problem",
     "Sampler": "fkpinn.problem",
     "Uniform": "fkpinn.problem",
+    "CompoundPoisson": "fkpinn.problem",
+    "DiscreteJump": "fkpinn.problem",
+    "DoubleExponentialJump": "fkpinn.problem",
+    "NormalJump": "fkpinn.problem",
+    "SampledJump": "fkpinn.problem",
+    "Stable": "fkpinn.problem",
+    "fractional_poisson": "fkpinn.problem",
+    "jump_exit_time": "fkpinn.problem",
+    "kou": "fkpinn.problem",
+    "merton": "fkpinn.problem",
     "Compute": "fkpinn._compute",
     "NoCertificate": "fkpinn.evaluate",
     "NetworkSettings": "fkpinn._solve",

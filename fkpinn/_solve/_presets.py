@@ -12,7 +12,7 @@ from .._compute import FEW_DIMENSIONS, current, precision
 from .._streams import Stream
 from .._types import Points
 from ..domain import Ball, Box
-from ..problem import Coefficient, Problem, Uniform
+from ..problem import Coefficient, Problem, Stable, Uniform
 from ..sampling import sample_interior
 from ._settings import Settings, close_matches
 
@@ -145,6 +145,8 @@ def settings_for(preset: str, problem: Problem) -> Settings:
     found = check_preset(preset)
     if kinks_at_end(problem):
         found = found.changed({"points.time_power": 1.0})
+    if preset in _DRIVEN_HOW and problem.jumps is not None:
+        return _jumping(found, problem)
     if problem.dim <= FEW_DIMENSIONS or preset not in _DRIVEN_HOW:
         return found
     hard = _fits_hard(problem)
@@ -157,6 +159,22 @@ def settings_for(preset: str, problem: Problem) -> Settings:
     found = found.changed({"network.hard": True})
     # with all data built in there is nothing left to ask on the boundary
     return found.changed({"points.n_boundary": 8}) if all(problem.absorbing()) else found
+
+
+def _jumping(found: Settings, problem: Problem) -> Settings:
+    """With jumps a residual takes many values of the network: few points, of which many get labels.
+
+    Labels of stable processes are exact, and with data built in the rest of the solution is smooth.
+    """
+    share = min(3.0 * found.labels.p_data, 0.4)
+    n = found.points.n_collocation // 3
+    found = found.changed({"points.n_collocation": n, "labels.p_data": share})
+    if isinstance(problem.jumps, Stable):
+        last = min(found.training.polish_steps, 20)
+        found = found.changed({"training.steps": 60, "training.polish_steps": last})
+    if not (_fits_hard(problem) and isinstance(problem.jumps, Stable)):
+        return found
+    return found.changed({"network.hard": True, "points.n_boundary": 8})
 
 
 def _driven(preset: str, found: Settings, problem: Problem) -> Settings:

@@ -24,7 +24,7 @@ from ..evaluate import Certificate, compare, value_and_gradient
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractWeighting
 from ..problem import Problem, catalogue
-from ..reference import AbstractReference, catalogue_reference, find_reference
+from ..reference import AbstractReference, catalogue_reference, find_reference, why_no_grid
 from ..report import draw_corrections, draw_curves, draw_profile, draw_slice, write_report
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
@@ -466,6 +466,8 @@ def _truth(problem: str | Problem) -> AbstractReference | None:
     """What to compare with: the catalogue's reference, or finite elements in the plane."""
     if isinstance(problem, str):
         return catalogue_reference(problem)
+    if problem.jumps is not None and why_no_grid(problem):
+        return None
     return find_reference(problem) if problem.dim <= 2 else None
 
 

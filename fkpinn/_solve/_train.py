@@ -17,7 +17,7 @@ from .._types import Scalar
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractTerm, Adaptive, Fixed, Loss, cast, make_loss
 from ..nn import MLP, HardDirichlet, HardTerminal
-from ..problem import AbstractCondition, Coefficient, Problem
+from ..problem import AbstractCondition, Coefficient, Problem, Stable
 from ..train import Adam, Fit, NaturalGradient, Phase, fit, fit_many, working_in
 from ._cuts import batched
 from ._job import Job
@@ -336,7 +336,10 @@ def harden(problem: Problem, network: AbstractField) -> AbstractField:
         return HardTerminal(network, problem.terminal, problem.layout)
     if not data:
         raise ValueError("`network.hard` needs a Dirichlet part, and the problem has none.")
-    return HardDirichlet(network, problem.domain, data, layout=problem.layout)
+    power = 1.0
+    if isinstance(problem.jumps, Stable) and problem.diffusion.is_zero:
+        power = 0.5 * problem.jumps.alpha  # as solutions vanish at the wall
+    return HardDirichlet(network, problem.domain, data, layout=problem.layout, power=power)
 
 
 def _datum(condition: AbstractCondition) -> float | Callable[..., Any]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from .._compute import current, precision
+from .._compute import precision
 from .._interval import skewed_limits
 from .._progress import AbstractProgress
 from .._streams import Stream
@@ -22,7 +22,7 @@ from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
-from ._defect_paths import DefectPaths, values_at
+from ._defect_paths import DefectPaths, first_precision, values_at
 from ._remainder import remainder
 
 _POINTS = 2048
@@ -140,7 +140,7 @@ def certify(
         found = _measure(paths(points), n_paths, level, seconds, dt is None)
         return measure("float64") if single and found.ci_high < _SINGLE else found
 
-    found = measure(current().first_precision)
+    found = measure(first_precision(problem))
     if not problem.linear:
         found = _with_remainder(problem, candidate, found, (stream / "remainder").seed)
     return found._replace(seconds=time.perf_counter() - began)
@@ -179,7 +179,7 @@ def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:
     _check_measurable(problem)
     with precision("float64"):
         points = np.asarray(sample_interior(problem, 8, key=Stream(0).key))
-    paths = DefectPaths(problem, candidate, points, dtype=current().first_precision)
+    paths = DefectPaths(problem, candidate, points, dtype=first_precision(problem))
     paths.compile(_pilot_paths(paths) * _POINTS // len(points))
 
 

@@ -23,8 +23,8 @@ from ..labels import (
     steps_for,
 )
 from ..loss import cast
-from ..problem import Problem
-from ..sde import AbstractWalk, Spheres
+from ..problem import Problem, Stable
+from ..sde import AbstractWalk
 
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _READ_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
@@ -32,6 +32,14 @@ _READ_MANY = 32  # the same in many dimensions, where they cost much more and st
 _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
 _DERIVATIVES = 1 << 20  # of a layer's unit, along the coordinates of all paths, at a time
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
+
+
+def first_precision(problem: Problem) -> str:
+    """Of paths that may be run again in double precision.
+
+    The fractional Laplacian divides differences by powers of small distances.
+    """
+    return "float64" if isinstance(problem.jumps, Stable) else current().first_precision
 
 
 class DefectPaths:
@@ -75,7 +83,7 @@ class DefectPaths:
             bad = np.asarray(points)[int(np.argmin(np.isfinite(self.value)))]
             raise ValueError(f"`candidate` is not finite at {bad}.")
         self.walk: AbstractWalk = choose_scheme(self.problem, scheme).walk
-        self.stepped: bool = not isinstance(self.walk, Spheres)
+        self.stepped: bool = self.walk.stepped
         with precision(dtype):
             usual = steps_for(problem, self.points, self.walk, _REACH)
         self.long: bool = not dt and usual.refine > 1

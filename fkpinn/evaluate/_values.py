@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._compute import current
 from .._progress import AbstractProgress
 from ..labels import Labels
 from ..problem import Problem
 from ..sde import AbstractWalk
-from ._defect_paths import DefectPaths
+from ._defect_paths import DefectPaths, first_precision
 from ._remainder import remainder
 
 _PILOT = 256
@@ -74,7 +73,7 @@ def value_with_interval(
     if half_width is not None and n_paths is not None:
         raise ValueError("Give `n_paths` or `half_width`, not both.")
     paths = DefectPaths(
-        problem, candidate, points, dtype=dtype or current().first_precision, dt=dt, scheme=scheme,
+        problem, candidate, points, dtype=dtype or first_precision(problem), dt=dt, scheme=scheme,
         seed=seed, progress=progress,
     )  # fmt: skip
     if half_width is not None:

@@ -46,6 +46,7 @@ def defect_problem(problem: Problem, candidate: Callable[..., Any]) -> Problem:
     }
     return problem.with_data(
         "defect", source=_Residual(problem, candidate), boundary=lacks,
+        exterior=None if problem.exterior is None else 0.0,  # nothing is lacking outside
         end=_AtEnd(problem, candidate),
     )  # fmt: skip
 

@@ -27,7 +27,6 @@ from ..sde import (
     AbstractWalk,
     Plan,
     Scheme,
-    Spheres,
     Visits,
     compile_batch,
     describe_lost_path,
@@ -140,7 +139,7 @@ def estimate_labels(
             work = Store(partial, who, len(_segments(plan)))
             labels = _estimated(plan, chosen, lanes, work, t_max, throw, warn, progress)
             labels.provenance["seed"] = seed
-            if bias and not isinstance(plan.walk, Spheres):
+            if bias and plan.walk.stepped:
                 long = steps.times(2.0)
                 coarse = estimate_labels(
                     problem, points, n_paths=max(4, n_paths // 4 * 2), dt=long.dt, near=long.near,
@@ -357,7 +356,7 @@ def _planned(
     if refine > 1 and np.isfinite(t_max):
         raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
-    if isinstance(walk, Spheres):
+    if not walk.stepped:
         n_steps = _MOST_SPHERES
     plan = Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control, near=near)
     return chosen, plan
@@ -475,7 +474,7 @@ def _labels(plan: Plan, chosen: Choice, total: Moments, cut: np.ndarray) -> Labe
     array = lambda values: jnp.asarray(values, dtype)
     n = total.n
     size = float(np.max(np.abs(total.mean)))
-    exact = isinstance(plan.walk, Spheres)
+    exact = not plan.walk.stepped
     return Labels(
         points=plan.points,
         value=array(total.mean),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._compute import FEW_DIMENSIONS
-from ..problem import OfCandidate, Problem
+from ..problem import CompoundPoisson, OfCandidate, Problem, Stable
 from ..sde import (
     NEAR,
     AbstractWalk,
@@ -21,6 +21,7 @@ from ..sde import (
     Scheme,
     ShiftedExit,
     Spheres,
+    StableSpheres,
 )
 
 SCHEMES: dict[str, AbstractWalk] = {
@@ -31,6 +32,7 @@ SCHEMES: dict[str, AbstractWalk] = {
     "heun-bridge": Scheme(Heun(), BridgeExit()),
     "platen": Scheme(Platen(), ShiftedExit()),
     "spheres": Spheres(),
+    "stable-spheres": StableSpheres(),
 }
 
 
@@ -62,8 +64,9 @@ def choose_scheme(
         cut: whether paths are cut at a largest time, which spheres know nothing of.
     """
     if isinstance(name, AbstractWalk):
-        if cut and isinstance(name, Spheres):
-            raise ValueError("`Spheres` have no time, so `t_max` must be infinite.")
+        if cut and not name.stepped:
+            kind = type(name).__name__
+            raise ValueError(f"`{kind}` have no time, so `t_max` must be infinite.")
         name.check(problem)
         return Choice(_spelled(name), name, "given")
     if name != "default":
@@ -71,14 +74,19 @@ def choose_scheme(
             raise ValueError(
                 f"`scheme` must be 'default' or one of {tuple(SCHEMES)}; got {name!r}."
             )
-        if cut and name == "spheres":
-            raise ValueError("`scheme='spheres'` has no time, so `t_max` must be infinite.")
+        if cut and not SCHEMES[name].stepped:
+            raise ValueError(f"`scheme={name!r}` has no time, so `t_max` must be infinite.")
         SCHEMES[name].check(problem)
         walk = _spheres(problem) if name == "spheres" else SCHEMES[name]
         return Choice(name, walk, "asked for")
-    if not cut and _fits_spheres(problem):
+    if not cut and _fits("stable-spheres", problem):
+        reason = "nothing but jumps of a stable process: spheres need no time step"
+        return Choice("stable-spheres", SCHEMES["stable-spheres"], reason)
+    if not cut and _fits("spheres", problem):
         reason = "constant diffusion, no drift, constant reaction: spheres need no time step"
         return Choice("spheres", _spheres(problem), reason)
+    if problem.jumps is not None:
+        return _for_jumps(problem)
     if problem.diffusion.function is None:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
     if isinstance(problem.diffusion.function, OfCandidate):
@@ -89,6 +97,18 @@ def choose_scheme(
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
     reason = "the diffusion depends on the place: Platen's step keeps weak order 2"
     return Choice("platen", SCHEMES["platen"], reason)
+
+
+def _for_jumps(problem: Problem) -> Choice:
+    """Steps that end at jumps have all lengths, which a bridge minds least."""
+    if isinstance(problem.jumps, Stable):
+        reason = "a stable process beside others: seen at grid times"
+        return Choice("euler", SCHEMES["euler"], reason)
+    if problem.diffusion.function is None:
+        reason = "steps end at jumps; constant diffusion: Heun has weak order 2"
+        return Choice("heun-bridge", SCHEMES["heun-bridge"], reason)
+    reason = "steps end at jumps; the diffusion depends on the place or the time"
+    return Choice("euler-bridge", SCHEMES["euler-bridge"], reason)
 
 
 class Steps(NamedTuple):
@@ -114,7 +134,7 @@ def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REA
     twenty times their detail (`AbstractDomain.detail`), or paths would jump over them.
     """
     length = reach * min(_size(problem), _DETAILS * problem.domain.detail())
-    step = length**2 / _variance(problem, points)
+    step = _time_over(problem, points, length)
     return step if problem.horizon is None else min(step, problem.horizon / 100)
 
 
@@ -123,9 +143,10 @@ def steps_for(
 ) -> Steps:
     """Steps of paths: those of `step_size`, or longer ones that are as short next to walls.
 
-    Long ones where all walls absorb and no time counts: in four and more dimensions with constant
-    noise, as long as drift and reaction hardly change in one; and where only small holes ask for
-    short ones. Elsewhere steps are all alike.
+    Long ones where all walls absorb and no time counts: in four and more dimensions, or where paths
+    jump (bridges see walls between long steps), with constant noise, as long as drift and reaction
+    hardly change in one; and where only small holes ask for short ones. Elsewhere steps are all
+    alike.
 
     Args:
         problem: the boundary value problem.
@@ -135,14 +156,13 @@ def steps_for(
     """
     dt = step_size(problem, points, reach)
     holes = problem.domain.detail() * _DETAILS < (size := _size(problem))
-    many = problem.dim > FEW_DIMENSIONS and problem.diffusion.function is None
+    many = problem.dim > FEW_DIMENSIONS or problem.jumps is not None
+    many = many and problem.diffusion.function is None and not problem.diffusion.is_zero
     ends = all(problem.absorbing()) and not problem.timed
     if not (isinstance(walk, Scheme) and ends and (holes or many)):
         return Steps(dt, 1)
     longest = (_FAR if many else reach) * size
-    long = min(
-        longest**2 / _variance(problem, points), _CHANGE / max(_rate(problem, points), 1e-300)
-    )
+    long = min(_time_over(problem, points, longest), _CHANGE / max(_rate(problem, points), 1e-300))
     shortest = 0.25 * dt if many else dt
     refine = min(1 << max(math.ceil(math.log2(max(long / shortest, 1.0))), 0), _MOST_REFINED)
     return Steps(max(dt, min(long, refine * shortest)), refine)
@@ -151,6 +171,16 @@ def steps_for(
 def _size(problem: Problem) -> float:
     """The diagonal of a square as wide as the domain."""
     return problem.domain.diameter() / max(problem.dim / 2, 1.0) ** 0.5
+
+
+def _time_over(problem: Problem, points: Float[Array, "n z"], length: float) -> float:
+    """In which noise carries a path that far; jumps at random times end steps by themselves."""
+    times = [math.inf if (v := _variance(problem, points)) == 0 else length**2 / v]
+    if isinstance(problem.jumps, Stable):
+        times.append((length / problem.jumps.scale) ** problem.jumps.alpha)
+    elif isinstance(problem.jumps, CompoundPoisson) and math.isinf(times[0]):
+        times.append(_CHANGE / max(problem.jumps.highest, 1e-300))
+    return min(times)
 
 
 def _variance(problem: Problem, points: Float[Array, "n z"]) -> float:
@@ -205,9 +235,9 @@ def _spelled(walk: AbstractWalk) -> str:
     return type(walk).__name__
 
 
-def _fits_spheres(problem: Problem) -> bool:
+def _fits(name: str, problem: Problem) -> bool:
     try:
-        SCHEMES["spheres"].check(problem)
+        SCHEMES[name].check(problem)
     except ValueError:
         return False
     return True

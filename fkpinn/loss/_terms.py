@@ -141,6 +141,8 @@ def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:
     second = 0.5 * jnp.sum(problem.sigma(z) ** 2) / reach**2
     first = jnp.sqrt(jnp.sum(problem.drift(z) ** 2)) / reach
     zeroth = jnp.abs(problem.reaction(z))
+    if problem.jumps is not None:
+        zeroth = zeroth + problem.jumps.strength(z)
     return jnp.abs(problem.source(z)) + size * (second + first + zeroth)
 
 

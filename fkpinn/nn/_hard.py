@@ -72,6 +72,8 @@ class HardDirichlet(AbstractHard):
             one point `z` (`x`, or time followed by `x`). Parts with other conditions are left
             out.
         layout: of the points; without one they are places in space.
+        power: of the factor; solutions of equations with the fractional Laplacian vanish as the
+            distance to the power $\alpha/2$.
 
     Example:
         ```python
@@ -90,6 +92,7 @@ class HardDirichlet(AbstractHard):
     groups: tuple[tuple[str, ...], ...] = eqx.field(static=True)  # parts with the same data
     data: tuple[float | Callable[..., Any], ...] = eqx.field(static=True)  # of each group
     layout: Layout
+    power: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -98,8 +101,9 @@ class HardDirichlet(AbstractHard):
         data: Mapping[str, Any],
         *,
         layout: Layout | None = None,
+        power: float = 1.0,
     ):
-        self.network, self.domain = network, domain
+        self.network, self.domain, self.power = network, domain, power
         self.layout = layout or Layout(domain.dim)
         n_coords = self.layout.n_coords
         groups: list[tuple[list[str], Any]] = []
@@ -117,7 +121,10 @@ class HardDirichlet(AbstractHard):
 
     def factor(self, z: SpaceTimePoint) -> Scalar:
         """$D$, zero on the Dirichlet parts."""
-        return self.domain.factor(self.layout.space(z), sum(self.groups, ()))
+        found = self.domain.factor(self.layout.space(z), sum(self.groups, ()))
+        if self.power == 1.0:
+            return found
+        return jnp.maximum(found, jnp.finfo(found.dtype).tiny) ** self.power
 
     def extension(self, z: SpaceTimePoint) -> Scalar:
         """$G$, equal to the data on the Dirichlet parts."""

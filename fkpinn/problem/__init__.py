@@ -20,7 +20,19 @@ from ._control import uncertain_volatility as uncertain_volatility
 from ._describe import describe as describe
 from ._dynamics import AbstractDynamics as AbstractDynamics
 from ._dynamics import Dynamics as Dynamics
+from ._jumps import AbstractJumpLaw as AbstractJumpLaw
+from ._jumps import AbstractJumps as AbstractJumps
+from ._jumps import CompoundPoisson as CompoundPoisson
+from ._jumps import DiscreteJump as DiscreteJump
+from ._jumps import DoubleExponentialJump as DoubleExponentialJump
+from ._jumps import NormalJump as NormalJump
+from ._jumps import SampledJump as SampledJump
 from ._layout import Layout as Layout
+from ._levy import fractional_poisson as fractional_poisson
+from ._levy import jump_exit_time as jump_exit_time
+from ._levy import kou as kou
+from ._levy import merton as merton
+from ._levy import merton_price as merton_price
 from ._linearized import FirstGuess as FirstGuess
 from ._manufactured import as_field as as_field
 from ._manufactured import manufactured as manufactured
@@ -50,5 +62,6 @@ from ._recipes import mean_exit_time as mean_exit_time
 from ._recipes import poisson as poisson
 from ._recipes import schrodinger as schrodinger
 from ._spectrum import first_eigenvalue as first_eigenvalue
+from ._stable import Stable as Stable
 from ._stopping import optimal_stopping as optimal_stopping
 from ._stopping import reward_of as reward_of

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from .._compute import keep_compiled_code
 from ..domain import AbstractDomain
+from ._jumps import CompoundPoisson
 from ._spectrum import box_eigenvalue, first_eigenvalue
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def check_problem(problem: Problem) -> None:
     at = _sample(problem)
     for argument, values in at.interior.items():
         _check_finite(argument, values, at.inside)
-    _check_elliptic(at)
+    if problem.jumps is None or not problem.diffusion.is_zero:
+        _check_elliptic(at)
+    if problem.jumps is not None:
+        _check_jumps(problem, at)
     for index, (part, condition) in enumerate(
         zip(problem.domain.parts, problem.conditions(), strict=True)
     ):
@@ -211,6 +215,51 @@ def _check_elliptic(at: _Samples) -> None:
         )
 
 
+def _check_jumps(problem: Problem, at: _Samples) -> None:
+    """Walls that absorb, data outside that are finite, and rates within their bound."""
+    for part, condition in problem.boundary.items():
+        if not condition.absorbs:
+            raise ValueError(
+                f"`boundary[{part!r}]` is reflecting ({type(condition).__name__}), and `jumps` "
+                f"lead across walls: use `Dirichlet`, and `exterior` for what is outside."
+            )
+    jumps = problem.jumps
+    if isinstance(jumps, CompoundPoisson):
+        rates = np.asarray(_rates(jumps, jnp.asarray(at.inside)))
+        _check_finite("rate", rates, at.inside)
+        for bad, what in ((rates < 0, "be negative"), (rates > jumps.highest * (1 + 1e-6), "")):
+            if np.any(bad):
+                i = int(np.argmax(bad))
+                must = f"not {what}" if what else f"not exceed its `bound`, {jumps.highest:g}"
+                raise ValueError(f"`rate` must {must}; it is {rates[i]:g} at {at.inside[i]}.")
+        if problem.diffusion.is_zero and not problem.timed and jumps.highest == 0:
+            raise ValueError("`diffusion` is zero, and so is the `rate` of jumps: nothing moves.")
+    if problem.exterior is not None:
+        outside = _outside(problem, at)
+        values = np.asarray(_at_points(problem.exterior, jnp.asarray(outside)))
+        _check_finite("exterior", values, outside)
+
+
+def _outside(problem: Problem, at: _Samples) -> np.ndarray:
+    """Some places out of the domain, near and farther."""
+    lower, upper = problem.domain.bounding_box()
+    center, rng = 0.5 * (lower + upper), np.random.default_rng(2)
+    on = problem.layout.space(at.surface)
+    places = center + (on - center) * (1.0 + rng.exponential(0.5, (len(on), 1)))
+    far = ~np.asarray(jax.vmap(problem.domain.contains)(jnp.asarray(places)))
+    return problem.layout.points(_times(problem, places[far]), places[far])
+
+
+@eqx.filter_jit
+def _rates(jumps: CompoundPoisson, points: Float[Array, "n z"]) -> Float[Array, " n"]:
+    return jax.vmap(jumps.rate)(points)
+
+
+@eqx.filter_jit
+def _at_points(datum: Any, points: Float[Array, "n z"]) -> Float[Array, " n"]:
+    return jax.vmap(datum)(points)
+
+
 def _check_nonlinearity(problem: Problem, at: _Samples) -> None:
     """Finite, and elliptic, at sample points with values and derivatives drawn at random."""
     given = problem.nonlinearity
@@ -276,7 +325,11 @@ def _check_unique(problem: Problem, at: _Samples) -> None:
             "somewhere, or a positive reaction."
         )
     lowest = float(np.min(reaction))
-    if lowest < 0:
+    if lowest < 0 and problem.diffusion.is_zero:
+        raise ValueError(
+            f"`reaction` must not be negative where there is no `diffusion`; got {lowest:g}."
+        )
+    if lowest < 0:  # jumps out of the domain only raise the eigenvalue
         _check_positive_spectrum(problem, lowest)
 
 

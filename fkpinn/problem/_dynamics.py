@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from .._field import Directions, Taylor, Weights, taylor
 from .._types import Matrix, Point, Scalar, SpaceTimePoint, Vector
 from ._coefficient import Coefficient
+from ._jumps import AbstractJumps
 from ._layout import Layout
 
 
@@ -20,11 +21,13 @@ class AbstractDynamics(eqx.Module):
 
     Paths read `noise_dim`, `drift`, `push` and `spread`; residuals read `directions`, `along` and
     `first_order`; finite elements, checks and records read `drift`, `diffusion` and `covariance`.
+    Paths and residuals read `jumps`, which is None where paths are continuous.
     """
 
     drift: eqx.AbstractVar[Coefficient]
     diffusion: eqx.AbstractVar[Coefficient]
     layout: eqx.AbstractVar[Layout]
+    jumps: eqx.AbstractVar[AbstractJumps | None]
 
     @property
     @abc.abstractmethod
@@ -101,17 +104,19 @@ class AbstractDynamics(eqx.Module):
 
 
 class Dynamics(AbstractDynamics):
-    r"""A diffusion $dX = b\,dt + \sigma\,dW$, declared by its drift and diffusion.
+    r"""A diffusion $dX = b\,dt + \sigma\,dW$, declared by its data, and jumps if any.
 
     Args:
         drift: $b$.
         diffusion: $\sigma$: a number, a diagonal, or a matrix.
         layout: of the points.
+        jumps: see `Problem`.
     """
 
     drift: Coefficient
     diffusion: Coefficient
     layout: Layout
+    jumps: AbstractJumps | None = None
 
     @property
     def noise_dim(self) -> int:

@@ -41,7 +41,7 @@ def linear_data(problem: Any, w: Callable[..., Any]) -> dict[str, Any]:
         if "Q" in given.reads:
             diagonal = given.diagonal and len(noise.shape) < 2
             noise = own(_Diagonal, (d,)) if diagonal else own(_Root, (d, d))
-        dynamics = Dynamics(drift, noise, problem.layout)
+        dynamics = Dynamics(drift, noise, problem.layout, dynamics.jumps)
     reaction = own(_Reaction, ()) if "u" in given.reads else problem.reaction
     return {"dynamics": dynamics, "reaction": reaction, "source": own(_Source, ())}
 

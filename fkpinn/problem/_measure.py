@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._streams import fold
 from .._types import Numbers, SpaceTimePoint
+from .._words import Words
 from ..domain import AbstractDomain, Hull, frozen
 from ._dynamics import AbstractDynamics
 from ._layout import Layout
@@ -356,11 +357,16 @@ class Along(AbstractMeasure):
         constant = moves.drift.function is None and moves.diffusion.function is None
         n = 1 if constant else _STEPS
         dt = layout.pace * (time - layout.start) / n
+        word = jr.bits(fold(_key(rest), "jumps"), (), jnp.uint32)
         noise = jr.normal(_key(rest), (n, moves.noise_dim), rest.dtype)
 
         def step(k, x):
             z = layout.point(layout.start + layout.pace * k * dt, x)
-            return x + moves.drift(z) * dt + moves.push(z, jnp.sqrt(dt) * noise[k])
+            moved = x + moves.drift(z) * dt + moves.push(z, jnp.sqrt(dt) * noise[k])
+            if moves.jumps is None:
+                return moved
+            own = Words(word + jnp.asarray(k, jnp.uint32) * np.uint32(0x85EBCA6B))
+            return moved + moves.jumps.increment(own, z, dt, layout.dim)[1]
 
         x = jax.lax.fori_loop(0, n, step, jnp.asarray(np.asarray(self.start), rest.dtype))
         return Draw(layout.point(time, x), region.domain.contains(x))

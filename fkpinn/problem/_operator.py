@@ -24,6 +24,8 @@ def generator(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
 def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
     r"""$[\pm\partial_t u +]\ \mathcal{L}u - Vu + f\ [+ F]$ at one point; zero for the solution.
 
+    Jumps are part of $\mathcal{L}$.
+
     Equations: [eq:elliptic-dirichlet-appendix](../theory/equations.md),
     [eq:parabolic-diffusion-appendix](../theory/equations.md).
 
@@ -35,6 +37,8 @@ def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
     directions, weights = problem.dynamics.directions(z)
     at = taylor(u, z, directions, weights)
     total = _residual(problem, at, problem.dynamics.first_order(at, z), z)
+    if problem.jumps is not None:
+        total = total + problem.jumps.generator(u, problem.around, z)
     if problem.nonlinearity is None:
         return total
     slopes = at.slopes if problem.dynamics.along_axes else jax.grad(lambda y: u(y))(z)
@@ -61,6 +65,10 @@ def sampled_residual(
         raise ValueError(
             "Random directions estimate a trace, and `nonlinearity` takes all second derivatives. "
             "Set `points.directions` to 0."
+        )
+    if problem.jumps is not None:
+        raise ValueError(
+            "Random directions estimate a trace, not what `jumps` do. Set `points.directions` to 0."
         )
     sigma = problem.sigma(z)
     signs = jr.rademacher(key, (n_directions, sigma.shape[1]), z.dtype)
@@ -91,6 +99,8 @@ def residual_by_hessian(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> 
     second = 0.5 * jnp.trace(problem.covariance(z) @ curvature)
     first = problem.drift(z) @ layout.space(slope)
     total = rate + second + first - problem.reaction(z) * u(z) + problem.source(z)
+    if problem.jumps is not None:
+        total = total + problem.jumps.generator(u, problem.around, z)
     if problem.nonlinearity is None:
         return total
     return total + problem.nonlinearity(z, u(z), layout.space(slope), curvature)

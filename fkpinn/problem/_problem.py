@@ -13,10 +13,12 @@ from ._boundary import AbstractCondition, Dirichlet
 from ._checks import check_problem
 from ._coefficient import Coefficient, bind
 from ._dynamics import AbstractDynamics, Dynamics
+from ._jumps import AbstractJumps, Around
 from ._layout import Layout
 from ._linearized import linear_data
 from ._measure import AbstractMeasure, Region, Uniform, extent
 from ._nonlinearity import Nonlinearity, bind_nonlinearity
+from ._stable import Stable
 
 
 class Problem(eqx.Module):
@@ -26,7 +28,8 @@ class Problem(eqx.Module):
     $\tfrac12 \mathrm{tr}(\sigma\sigma^\top D^2 u) + b\cdot\nabla u - V u + f = 0$ in $D$.
     Parabolic (when `horizon` is given): the same plus $\partial_t u$, with $u(T, \cdot)$ given by
     `terminal`; or, with $u(0, \cdot)$ given by `initial`, the same minus $\partial_t u$.
-    With a `nonlinearity`, $F(x, u, \nabla u)$ or $F(x, u, \nabla u, D^2u)$ is added on the left.
+    With a `nonlinearity`, $F(x, u, \nabla u)$ or $F(x, u, \nabla u, D^2u)$ is added on the left,
+    with `jumps`, what these do to $u$.
     Coefficients are numbers, arrays, or functions of **one** point: of `x` for elliptic problems,
     of `t, x` for parabolic ones.
 
@@ -37,11 +40,12 @@ class Problem(eqx.Module):
         domain: the bounded set $D$; or `Space(d)` for problems with a horizon.
         drift: $b$, shape `(d,)`; zero by default.
         diffusion: $\sigma$: a scalar (times the identity), a diagonal `(d,)`, or `(d, m)`; one by
-            default.
+            default, zero beside `Stable` jumps.
         reaction: $V$.
         source: $f$.
         boundary: a condition for each boundary part by name; or one condition, number or
-            function for the whole boundary (a number or function means `Dirichlet`).
+            function for the whole boundary (a number or function means `Dirichlet`). Zero by
+            default; with `exterior`, what is given there.
         horizon: final time $T$ of a parabolic problem.
         terminal: $u(T, x)$, a number or a function of `x`.
         initial: $u(0, x)$ instead, of an equation that runs forward in time.
@@ -51,6 +55,9 @@ class Problem(eqx.Module):
         dynamics: a process of your own, instead of `drift` and `diffusion`.
         nonlinearity: $F$, a function of `x, u, p` or of `x, u, p, Q`, with the time in front where
             there is one: value, gradient and second derivatives of the solution in space.
+        jumps: `CompoundPoisson(rate, law)` or `Stable(alpha)`; none by default.
+        exterior: $u$ outside the domain, a number or a function of one point; for problems whose
+            paths can jump out, and only for these.
         name: a name for reports.
         check: evaluate the data at sample points and refuse what cannot be right.
 
@@ -77,6 +84,7 @@ class Problem(eqx.Module):
     terminal: Coefficient | None
     measure: AbstractMeasure
     nonlinearity: Nonlinearity | None
+    exterior: Coefficient | None
     name: str = eqx.field(static=True)
 
     def __init__(
@@ -87,13 +95,15 @@ class Problem(eqx.Module):
         diffusion: Any = None,
         reaction: Any = 0.0,
         source: Any = 0.0,
-        boundary: Any = 0.0,
+        boundary: Any = None,
         horizon: float | None = None,
         terminal: Any = None,
         initial: Any = None,
         measure: AbstractMeasure | None = None,
         dynamics: AbstractDynamics | None = None,
         nonlinearity: Any = None,
+        jumps: Any = None,
+        exterior: Any = None,
         name: str = "problem",
         check: bool = True,
     ):
@@ -117,13 +127,16 @@ class Problem(eqx.Module):
         d, forward = domain.dim, initial is not None
         layout = Layout(d, None if horizon is None else float(horizon), forward)
         self.domain, self.layout, self.name = domain, layout, name
-        self.dynamics = _dynamics(dynamics, drift, diffusion, layout)
+        self.dynamics = _dynamics(dynamics, drift, diffusion, jumps, layout)
+        self.exterior = _exterior(exterior, domain, self.dynamics)
         self.reaction = bind("reaction", reaction, ((),), layout)
         self.source = bind("source", source, ((),), layout)
         self.terminal = None
         if horizon is not None:
             argument, given = ("initial", initial) if forward else ("terminal", terminal)
             self.terminal = bind(argument, given, ((),), Layout(d))
+        if boundary is None:
+            boundary = 0.0 if self.exterior is None else self.exterior
         self.boundary = _conditions(domain, boundary, layout)
         self.measure = _checked(measure, Region(domain, layout), self.dynamics)
         if not domain.parts and not domain.is_bounded():
@@ -188,7 +201,8 @@ class Problem(eqx.Module):
     def clock(self) -> "Problem":
         """The problem that the mean discounted time of its paths solves: source one, no data."""
         walls = {part: condition.with_datum(0.0) for part, condition in self.boundary.items()}
-        return self.with_data("time", source=1.0, boundary=walls, end=0.0)
+        outside = None if self.exterior is None else 0.0
+        return self.with_data("time", source=1.0, boundary=walls, exterior=outside, end=0.0)
 
     def with_data(self, what: str, *, end: Any = None, **data: Any) -> "Problem":
         """The same problem with some of its data replaced, unchecked.
@@ -206,6 +220,7 @@ class Problem(eqx.Module):
             "horizon": self.horizon,
             "measure": self.measure,
             "nonlinearity": self.nonlinearity,
+            "exterior": self.exterior,
         }
         if self.timed:
             last = "initial" if self.layout.forward else "terminal"
@@ -222,6 +237,16 @@ class Problem(eqx.Module):
     def diffusion(self) -> Coefficient:
         r"""$\sigma$, as it was declared."""
         return self.dynamics.diffusion
+
+    @property
+    def jumps(self) -> AbstractJumps | None:
+        """Of the paths; None where they are continuous."""
+        return self.dynamics.jumps
+
+    @property
+    def around(self) -> Around:
+        """The domain, and what is outside."""
+        return Around(self.domain, self.layout, self.exterior)
 
     def space(self, z: SpaceTimePoint) -> Point:
         """The part of the point that lies in the domain."""
@@ -261,24 +286,48 @@ class Problem(eqx.Module):
         return walls or self.timed or not self.reaction.is_zero
 
 
-def _dynamics(given: Any, drift: Any, diffusion: Any, layout: Layout) -> AbstractDynamics:
+def _dynamics(
+    given: Any, drift: Any, diffusion: Any, jumps: Any, layout: Layout
+) -> AbstractDynamics:
     d = layout.dim
     if given is None:
+        if jumps is not None and not isinstance(jumps, AbstractJumps):
+            raise TypeError(
+                f"`jumps` must be `CompoundPoisson(rate, law)` or `Stable(alpha)`; got {jumps!r}."
+            )
+        noise = 0.0 if isinstance(jumps, Stable) else 1.0
         return Dynamics(
             bind("drift", 0.0 if drift is None else drift, ((d,),), layout),
             bind(
-                "diffusion", 1.0 if diffusion is None else diffusion,
+                "diffusion", noise if diffusion is None else diffusion,
                 ((), (d,), (d, None)), layout,
             ),
             layout,
+            None if jumps is None else jumps.checked(layout),
         )  # fmt: skip
-    if drift is not None or diffusion is not None:
-        raise ValueError("`dynamics` says drift and diffusion; give either it or these two.")
+    if drift is not None or diffusion is not None or jumps is not None:
+        raise ValueError(
+            "`dynamics` says drift, diffusion and jumps; give either it or these three."
+        )
     if given.layout != layout:
         raise ValueError(
             f"`dynamics` must be for points of this problem, {layout}; got {given.layout}."
         )
     return given
+
+
+def _exterior(given: Any, domain: AbstractDomain, dynamics: AbstractDynamics) -> Coefficient | None:
+    """Data outside the domain, exactly where paths can jump there."""
+    needed = dynamics.jumps is not None and bool(domain.parts)
+    if needed and given is None:
+        raise ValueError(
+            "`exterior` must say what the solution is outside the domain, since paths can jump "
+            "there. Try `exterior=0.0`."
+        )
+    if given is not None and not needed:
+        why = "paths have no jumps" if dynamics.jumps is None else "the domain has no outside"
+        raise ValueError(f"`exterior` is for problems whose paths can jump out; here {why}.")
+    return None if given is None else bind("exterior", given, ((),), dynamics.layout)
 
 
 def _checked(measure: Any, region: Region, dynamics: AbstractDynamics) -> AbstractMeasure:

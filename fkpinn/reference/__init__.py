@@ -13,6 +13,7 @@ from ._fingerprint import fingerprint as fingerprint
 from ._fingerprint import same_problem as same_problem
 from ._galerkin import GalerkinReference as GalerkinReference
 from ._galerkin import galerkin_reference as galerkin_reference
+from ._grid import why_no_grid as why_no_grid
 from ._stored import catalogue_reference as catalogue_reference
 from ._stored import find_reference as find_reference
 from ._stored import load_reference as load_reference

@@ -59,6 +59,11 @@ def fem_reference(
             f"`problem` has dimension {problem.dim}; finite elements here cover 1 and 2. "
             f"Give its solution as `exact`, or measure without a reference (a certificate)."
         )
+    if problem.jumps is not None:
+        raise ValueError(
+            "`problem` has `jumps`, of which finite elements know nothing. Give the solution as "
+            "`exact`, or use `grid_reference` on an interval."
+        )
     if h is None:
         lower, upper = problem.domain.bounding_box()
         h = float(np.prod(upper - lower) ** (1 / problem.dim)) / _RESOLUTION
@@ -82,7 +87,7 @@ def grid_reference(
     """Solve a problem on an interval with finite differences.
 
     Any nonlinearity will do, also one of second derivatives: control, uncertain volatility,
-    obstacles. Three grids give the error estimate, as for finite elements.
+    obstacles; and jumps at random times. Three grids give the error estimate, as for elements.
 
     Args:
         problem: the boundary value problem, with Dirichlet data at both ends.

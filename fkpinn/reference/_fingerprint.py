@@ -34,6 +34,10 @@ def _data(problem: Problem, z: SpaceTimePoint) -> list[Array]:
         some = jnp.sin(1.0 + jnp.arange(d + 1, dtype=z.dtype))
         square = jnp.outer(problem.space(z), problem.space(z)) + jnp.diag(some[1:])
         numbers.append(problem.nonlinearity(z, some[0], some[1:], square))
+    if problem.jumps is not None:
+        numbers.append(problem.jumps.fingerprint(z))
+    if problem.exterior is not None:
+        numbers.append(problem.exterior(z))
     if problem.terminal is not None:
         numbers.append(problem.terminal(x))
     for condition in problem.conditions():

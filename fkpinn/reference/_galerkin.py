@@ -96,6 +96,8 @@ def is_separable(problem: Problem) -> bool:
 def _not_separable(problem: Problem) -> str | None:
     if not problem.linear:
         return "its equation is not linear"
+    if problem.jumps is not None:
+        return "its paths jump"
     if not isinstance(problem.domain, Box) or problem.dim != 2:
         return "its domain is not a two-dimensional `Box`"
     if problem.timed:

@@ -8,13 +8,14 @@ from jaxtyping import Array, Float
 
 from .._compute import precision
 from .._types import Scalar
-from ..problem import Problem
+from ..problem import Problem, Stable
 from ._base import evaluate
 from ._cells import Mesh
 from ._march import INNER
 from ._p2 import P2Space, space_of
 
 _MOST = 60  # iterations of a stage
+_JUMPS = 1000  # the same with jumps, of which Newton's matrix has the diagonal only
 _SETTLED = 1e-12  # change over size
 _ENOUGH = 1e-7
 _FIRST, _SHORT = 2, 8  # steps at the beginning, and backward Euler steps that each is made of
@@ -28,6 +29,8 @@ def why_no_grid(problem: Problem) -> str:
         return f"the problem has dimension {problem.dim}"
     if not problem.domain.parts or not problem.domain.is_bounded():
         return "the domain is not bounded"
+    if isinstance(problem.jumps, Stable):
+        return "it has `Stable` jumps"
     return "" if all(problem.absorbing()) else "the problem has reflecting boundary parts"
 
 
@@ -160,7 +163,8 @@ def _settle(
         change = jnp.max(jnp.abs(move)) / jnp.maximum(jnp.max(jnp.abs(u)), 1e-300)
         return u.at[1:-1].add(move), change, k + 1
 
-    goes_on = lambda state: (state[1] > _SETTLED) & (state[2] < _MOST)
+    most = _MOST if problem.jumps is None else _JUMPS
+    goes_on = lambda state: (state[1] > _SETTLED) & (state[2] < most)
     u, change, _ = jax.lax.while_loop(goes_on, once, (u, jnp.asarray(jnp.inf, x.dtype), 0))
     return u, change
 
@@ -176,4 +180,19 @@ def _rates(problem: Problem, x: Row, time: Scalar, u: Row) -> tuple[Row, tuple[R
         total = total - problem.reaction(z) * u + problem.source(z)
         return total if given is None else total + given(z, u, p[None], q[None, None])
 
-    return jax.vmap(jax.value_and_grad(one, argnums=(1, 2, 3)))(x[1:-1], u[1:-1], slope, bend)
+    found = jax.vmap(jax.value_and_grad(one, argnums=(1, 2, 3)))(x[1:-1], u[1:-1], slope, bend)
+    if problem.jumps is None:
+        return found
+    rate, (by_u, by_p, by_q) = found
+    more, less = _jumps(problem, x, time, u)
+    return rate + more, (by_u - less, by_p, by_q)
+
+
+def _jumps(problem: Problem, x: Row, time: Scalar, u: Row) -> tuple[Row, Row]:
+    """What jumps add inside, of the function that is straight between nodes; and their rates."""
+    jumps, layout = problem.jumps, problem.layout
+    assert jumps is not None
+    straight = lambda z: jnp.interp(layout.space(z)[0], x, u)
+    at = lambda y: layout.point(time, y[None])
+    more = jax.vmap(lambda y: jumps.generator(straight, problem.around, at(y)))(x[1:-1])
+    return more, jax.vmap(lambda y: jumps.strength(at(y)))(x[1:-1])

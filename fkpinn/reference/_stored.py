@@ -67,7 +67,7 @@ def find_reference(
             return stored
     if h is None and is_separable(problem):
         return galerkin_reference(problem)
-    if not problem.linear and not why_no_grid(problem):
+    if not (problem.linear and problem.jumps is None) and not why_no_grid(problem):
         return grid_reference(problem, h)
     return fem_reference(problem, h=h)
 

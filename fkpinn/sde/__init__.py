@@ -11,6 +11,7 @@ from ._lane import absorbed_value as absorbed_value
 from ._lost import describe_lost_path as describe_lost_path
 from ._path import Scheme as Scheme
 from ._spheres import Spheres as Spheres
+from ._stable_spheres import StableSpheres as StableSpheres
 from ._stepper import AbstractStepper as AbstractStepper
 from ._stepper import EulerMaruyama as EulerMaruyama
 from ._stepper import Heun as Heun

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, UInt32
 
 from .._types import Point, Scalar, SpaceTimePoint
+from .._words import Words
 from ..problem import Layout, Problem
 
 Control: TypeAlias = Callable[..., Any] | None  # of one point; its gradient makes a martingale
@@ -52,6 +53,15 @@ class Varying(NamedTuple):
     last: Scalar  # the time step before, 0 at first
 
 
+class Jumping(NamedTuple):
+    """Of a path that jumps: its steps end at jumps, so it carries its time along."""
+
+    words: Words
+    clock: Scalar  # until the next jump, in mean times between two
+    elapsed: Scalar
+    out: Int32[Array, ""]  # 1 if the last jump led outside
+
+
 class Lane(NamedTuple):
     """A path on its way. What a problem has no use for is None."""
 
@@ -69,6 +79,7 @@ class Lane(NamedTuple):
     late: Int32[Array, ""] | None  # 1 if cut
     visit: Visit | None = None
     varying: Varying | None = None
+    jumping: Jumping | None = None
 
     def saw(self, x: Point, weight: Scalar) -> "Lane":
         """The path after a place that counts so much."""
@@ -80,7 +91,10 @@ class Lane(NamedTuple):
         """The point of the problem at `x` now, without the rounding of many small additions."""
         if self.start is None:
             return x
-        gone = self.step.astype(self.dt.dtype) * self.dt
+        if self.jumping is not None:
+            gone = self.jumping.elapsed
+        else:
+            gone = self.step.astype(self.dt.dtype) * self.dt
         return layout.point(self.start + layout.pace * gone, x)
 
     def then(self, moved: "Lane") -> "Lane":
@@ -137,6 +151,11 @@ class AbstractWalk(eqx.Module):
     def discounts(self, problem: Problem) -> bool:
         """Whether paths carry a discount."""
         return not problem.reaction.is_zero or any(c.discounts for c in problem.conditions())
+
+    @property
+    def stepped(self) -> bool:
+        """Whether paths move in time steps."""
+        return True
 
     def varies(self, problem: Problem) -> bool:
         """Whether time steps of a path differ."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..problem import Problem
+from ..problem import CompoundPoisson, Problem
 from ._walk import Plan, follow
 
 
@@ -18,6 +18,9 @@ def describe_lost_path(plan: Plan, number: int, how_many: int) -> str:
     step, last = max(enumerate(visited), key=lambda pair: pair[0])
     names = _not_finite(plan.problem, jnp.asarray(last))
     what = f"`{names[0]}` is not finite" if names else "the payoff is not finite"
+    jumps = plan.problem.jumps
+    if not names and isinstance(jumps, CompoundPoisson) and jumps.rate.function is not None:
+        what = f"`rate` exceeds its `bound`, {jumps.highest:g}, next to a place"
     return (
         f"{what} along a path: path {path} from point {np.asarray(plan.points[point])}, at "
         f"{np.asarray(last)} after {step} steps ({how_many} paths in this batch). Paths may step "
@@ -32,6 +35,8 @@ def _not_finite(problem: Problem, z) -> list[str]:
         "reaction": problem.reaction,
         "source": problem.source,
     }
+    if isinstance(problem.jumps, CompoundPoisson):
+        parts["rate"] = problem.jumps.rate
     for part, condition in problem.boundary.items():
         for field, datum in condition.data().items():
             parts[f"boundary[{part!r}]: {type(condition).__name__}({field}=...)"] = datum

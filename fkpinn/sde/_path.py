@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int32, UInt32
 from .._types import Point, Scalar, SpaceTimePoint
 from ..problem import OfCandidate, Problem
 from ._exit import AbstractExit, spread_across
+from ._jump import jumped, until_jump, whole_time
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 from ._reflect import Wall, collect_flux, discounted, meet_walls, nearest_end
 from ._stepper import AbstractStepper
@@ -51,8 +52,8 @@ class Scheme(AbstractWalk):
         return self.read_every
 
     def varies(self, problem: Problem) -> bool:
-        """Next to walls, where no time counts."""
-        return self.refine > 1 and not problem.timed
+        """Next to walls, where no time counts; and where jumps cut steps short."""
+        return (self.refine > 1 and not problem.timed) or problem.jumps is not None
 
     def fits_kernel(self, problem: Problem) -> bool:
         """Where steps are made of formulas, and networks are read between them if at all."""
@@ -116,8 +117,10 @@ class Scheme(AbstractWalk):
         return lane._replace(partial=jnp.where(reading.found > 0, more, lane.partial))
 
     def left(self, problem: Problem, lane: Lane) -> Point:
-        """Where the exit rule says."""
+        """Where the exit rule says, or where a jump led."""
         x = self.exit.settle(problem, lane.x)
+        if lane.jumping is not None:
+            x = jnp.where(lane.jumping.out > 0, lane.x, x)
         return x if lane.late is None else jnp.where(lane.late > 0, lane.x, x)
 
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
@@ -133,6 +136,9 @@ class Scheme(AbstractWalk):
         if self.stepper.order > 1:
             payoff = payoff + 0.5 * discount * problem.source(z) * dt
         value = absorbed_value(problem, z)
+        if lane.jumping is not None and problem.exterior is not None:
+            out = lane.jumping.out > 0
+            value = jnp.where(out, problem.exterior(lane.at(problem.layout, lane.x)), value)
         if problem.terminal is not None:
             value = jnp.where(cut, problem.terminal(problem.space(z)), value)
         if lane.log_discount is not None:
@@ -164,10 +170,12 @@ def _step(
     problem: Problem, scheme: Scheme, control, lane: Lane, noise, uniform
 ) -> tuple[Lane, _Paying]:
     stepper, z = scheme.stepper, lane.at(problem.layout, lane.x)
-    dt = _local_step(problem, scheme, z, lane)
+    dt, due = until_jump(problem, lane, _local_step(problem, scheme, z, lane))
     weight, lacking = dt, dt
     if lane.varying is not None and stepper.order > 1:
         weight, lacking = 0.5 * (lane.varying.last + dt), lane.varying.last
+        if due is not None:  # the place before a jump is no part of the next step
+            weight = weight + jnp.where(due, 0.5 * dt, 0.0)
     partial, log_discount, wall = lane.partial, lane.log_discount, None
     if control is not None:
         push = problem.dynamics.push(z, jnp.sqrt(dt) * noise)
@@ -200,10 +208,16 @@ def _step(
         discount = _discount(problem, scheme, lane.log_discount, z, lacking)
         moved = lane.saw(lane.x, weight * discount)
     if lane.varying is not None:
-        moved = moved._replace(varying=lane.varying._replace(last=dt))
+        last = dt if due is None else jnp.where(due, 0.0, dt)
+        moved = moved._replace(varying=lane.varying._replace(last=last))
+    if due is not None:
+        moved, x, ended = jumped(problem, moved, x, dt, due, ended)
     moved = moved._replace(step=step, x=x, log_discount=log_discount, partial=partial)
     running = ~ended
-    if lane.n_steps is not None:
+    if lane.n_steps is not None and moved.jumping is not None:
+        late = running & (moved.jumping.elapsed >= whole_time(lane) * (1.0 - 1e-5))
+        moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late
+    elif lane.n_steps is not None:
         late = running & (step >= lane.n_steps)
         moved, running = moved._replace(late=late.astype(jnp.int32)), running & ~late
     if log_discount is not None:
@@ -214,7 +228,7 @@ def _step(
 def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, lane: Lane) -> Scalar:
     """The time step there: shorter near absorbing walls and in strong drift, if so chosen."""
     dt = lane.dt
-    if lane.varying is None:
+    if lane.varying is None or scheme.refine == 1:
         return dt
     x, ends, spread = problem.space(z), problem.absorbing(), spread_across(problem, z, dt)
     share = jnp.ones_like(dt)

@@ -12,25 +12,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float
 
 from .._compute import precision
 from .._streams import Stream
+from .._words import Word, box_muller, uniform
 
 _FACTORS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
 _HALF = np.uint64(32)
 _ROUNDS = 10
-_SINE = (
-    0.9999999957158399, -0.16666657969904713, 0.008333050617328103,
-    -0.0001980904635739699, 2.6051662760628754e-06,
-)  # fmt: skip
-_COSINE = (
-    0.9999999997799042, -0.49999999356955876, 0.04166663620891113,
-    -0.0013888360842345025, 2.476013550753356e-05, -2.605107619580745e-07,
-)  # fmt: skip
-
-Word = UInt32[Array, "..."]
 
 
 class PathStream(NamedTuple):
@@ -147,38 +138,3 @@ def _rows(
     # each of the four words' normals once; fused with what follows they would be drawn four times
     four = jax.lax.optimization_barrier(draw(start[:, None] + count[None]))
     return jnp.stack(four, axis=2).reshape(len(first), steps, each)
-
-
-def uniform(word: Word, dtype) -> Float[Array, "..."]:
-    """A uniform in the open interval, from the 23 high bits plus one half."""
-    return ((word >> np.uint32(9)).astype(dtype) + 0.5) * 2.0**-23
-
-
-def box_muller(a: Word, b: Word, dtype) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Two independent normals from two words."""
-    # 32 bits for the radius reach 6.6 standard deviations; half an ulp keeps log finite
-    radius = jnp.sqrt(-2.0 * jnp.log((a.astype(dtype) + 0.5) * 2.0**-32))
-    sine, cosine = _sine_cosine(b, dtype)
-    return radius * cosine, radius * sine
-
-
-def _sine_cosine(word: Word, dtype) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Sine and cosine of a uniform angle: half a turn from 31 bits, the side from one.
-
-    Library functions are three times slower here. The polynomials, fitted at Chebyshev points of
-    the squared angle, are exact to 5e-9 and 3e-10.
-    """
-    t = (word << np.uint32(1)).astype(dtype) * (math.pi * 2.0**-32) + (
-        math.pi * 2.0**-32 - math.pi / 2
-    )
-    square = t * t
-    sine = t * _polynomial(square, _SINE)
-    cosine = _polynomial(square, _COSINE)
-    return sine, jnp.where(word >> np.uint32(31) == 1, -cosine, cosine)
-
-
-def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
-    value = jnp.full_like(x, coefficients[-1])
-    for c in coefficients[-2::-1]:
-        value = value * x + c
-    return value

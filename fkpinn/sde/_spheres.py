@@ -52,6 +52,8 @@ class Spheres(AbstractWalk):
                 f"`Spheres` solves elliptic problems; got one with `horizon`={problem.horizon}. "
                 f"{instead}"
             )
+        if problem.jumps is not None:
+            raise ValueError(f"`Spheres` are for paths without jumps; got `jumps`. {instead}")
         diffusion, reaction = problem.diffusion, problem.reaction
         if not problem.dynamics.is_isotropic_constant:
             kind = "a function" if diffusion.function is not None else f"{diffusion.constant}"
@@ -78,6 +80,11 @@ class Spheres(AbstractWalk):
                 "`Spheres` needs a bounded domain, since `epsilon` is a part of its diameter. Try "
                 "to cut it with a large `Box`."
             )
+
+    @property
+    def stepped(self) -> bool:
+        """No."""
+        return False
 
     def need(self, problem: Problem) -> Need:
         """A direction; and uniforms for the place of the source and for the end."""

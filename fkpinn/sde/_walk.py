@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, UInt32
 from .._compute import Lanes, current, in_context
 from ..problem import Problem
 from ._apart import apart
+from ._jump import start_jumping
 from ._lane import NEAR, AbstractWalk, Lane, Numbers, Varying, Visit
 from ._path import Scheme
 from ._random import (
@@ -32,7 +33,7 @@ from ._random import (
 
 _NORMALS = 128  # a lane draws at a time, at most
 _POINTS = 1 << 12  # least room for points; no more than a few MB
-_VISITS = 2  # use of random words, after normals and uniforms
+_VISITS, _JUMPS = 2, 3  # uses of random words, after normals and uniforms
 _NOT_WORTH_MOVING = 1 << 20  # payoffs from the device that nobody asked for
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
@@ -785,9 +786,12 @@ def _start(
         late=None if n_steps is None else jnp.zeros((), jnp.int32),
         varying=Varying(queue.near, zero) if walk.varies(problem) else None,
     )
+    own = lambda use: words(PathStream(queue.seed, lane.point, lane.path), lane.step, use)[0]
+    if problem.jumps is not None:
+        lane = lane._replace(jumping=start_jumping(problem, own(_JUMPS), zero))
     if not visits:
         return lane
-    word = words(PathStream(queue.seed, lane.point, lane.path), lane.step, _VISITS)[0]
+    word = own(_VISITS)
     return lane._replace(visit=Visit(lane.x, lane.step, zero, zero, word | np.uint32(1)))
 
 

@@ -1,0 +1,235 @@
+"""Equations of processes that jump, by name, and those of the catalogue."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln, ndtr
+
+from .._types import Scalar, ScalarField
+from ..domain import AbstractDomain, Ball, Interval, Space
+from ._jumps import (
+    AbstractJumpLaw,
+    AbstractJumps,
+    CompoundPoisson,
+    DoubleExponentialJump,
+    NormalJump,
+)
+from ._manufactured import as_field
+from ._measure import Along
+from ._problem import Problem
+from ._stable import Stable
+
+_TERMS = 40  # of Merton's series: more jumps than that are not expected in its lifetime
+
+
+def jump_exit_time(
+    domain: AbstractDomain,
+    jumps: AbstractJumps,
+    *,
+    drift: Any = None,
+    diffusion: Any = None,
+    name: str = "exit time with jumps",
+) -> Problem:
+    """Expected time to leave, by a jump or through the boundary.
+
+    Args:
+        domain: the set to leave.
+        jumps: `CompoundPoisson(rate, law)` or `Stable(alpha)`.
+        drift: as in `Problem`.
+        diffusion: as in `Problem`.
+        name: a name for reports.
+    """
+    return Problem(
+        domain, drift=drift, diffusion=diffusion, source=1.0, jumps=jumps, exterior=0.0, name=name
+    )
+
+
+def fractional_poisson(
+    domain: AbstractDomain,
+    source: Any = 1.0,
+    exterior: Any = 0.0,
+    *,
+    alpha: float,
+    name: str = "fractional poisson",
+) -> Problem:
+    r"""$(-\Delta)^{\alpha/2}u = f$, with $u$ given outside.
+
+    Args:
+        domain: where.
+        source: $f$, a number or a function of `x`.
+        exterior: $u$ outside, a number or a function of `x`.
+        alpha: the power, in (0, 2).
+        name: a name for reports.
+    """
+    return Problem(domain, source=source, jumps=Stable(alpha), exterior=exterior, name=name)
+
+
+def merton(
+    payoff: Callable[..., Any],
+    *,
+    spot: float,
+    volatility: float,
+    interest: float,
+    horizon: float,
+    rate: float,
+    mean: float,
+    std: float,
+    name: str = "merton",
+) -> Problem:
+    r"""Price of a European option where the asset jumps by lognormal factors (Merton, 1976).
+
+    In the logarithm $x$ of the price:
+    $\partial_t u + \tfrac12\sigma^2u'' + (r - \tfrac12\sigma^2 - \lambda\kappa)u' - ru
+    + \lambda\,\mathbb{E}[u(x + Z) - u(x)] = 0$, $\kappa = \mathbb{E}[e^Z] - 1$.
+
+    Args:
+        payoff: what is paid at the end, a function of the price.
+        spot: the price now; the answer is wanted along its paths.
+        volatility: $\sigma$, without the jumps.
+        interest: $r$.
+        horizon: time to the end.
+        rate: $\lambda$, jumps in a unit of time.
+        mean: of $Z$, the jump of the logarithm.
+        std: standard deviation of $Z$.
+        name: a name for reports.
+    """
+    grows = math.exp(mean + 0.5 * std**2) - 1.0
+    law = NormalJump(mean, std)
+    return _option(payoff, law, grows, spot, volatility, interest, horizon, rate, name)
+
+
+def kou(
+    payoff: Callable[..., Any],
+    *,
+    spot: float,
+    volatility: float,
+    interest: float,
+    horizon: float,
+    rate: float,
+    up: float,
+    mean_up: float,
+    mean_down: float,
+    name: str = "kou",
+) -> Problem:
+    """Price of a European option where the logarithm jumps up or down by exponential laws.
+
+    The equation is that of `merton` with Kou's law of jumps (2002).
+
+    Args:
+        payoff: what is paid at the end, a function of the price.
+        spot: the price now; the answer is wanted along its paths.
+        volatility: without the jumps.
+        interest: the rate of interest.
+        horizon: time to the end.
+        rate: jumps in a unit of time.
+        up: probability of a jump upwards.
+        mean_up: mean size of jumps upwards, below 1, so that prices have a mean.
+        mean_down: mean size of jumps downwards.
+        name: a name for reports.
+    """
+    if not mean_up < 1.0:
+        raise ValueError(
+            f"`mean_up` must be below 1, or prices have no mean after a jump; got {mean_up!r}."
+        )
+    law = DoubleExponentialJump(up, mean_up, mean_down)
+    grows = up / (1.0 - mean_up) + (1.0 - up) / (1.0 + mean_down) - 1.0
+    return _option(payoff, law, grows, spot, volatility, interest, horizon, rate, name)
+
+
+def _option(
+    payoff: Callable[..., Any],
+    law: AbstractJumpLaw,
+    grows: float,
+    spot: float,
+    volatility: float,
+    interest: float,
+    horizon: float,
+    rate: float,
+    name: str,
+) -> Problem:
+    """The price in the logarithm of that of the asset, which `grows` by a jump on average."""
+    for argument, given in (("spot", spot), ("volatility", volatility)):
+        if not 0.0 < given < math.inf:
+            raise ValueError(f"`{argument}` must be positive and finite; got {given!r}.")
+    return Problem(
+        Space(1),
+        drift=np.array([interest - 0.5 * volatility**2 - rate * grows]),
+        diffusion=volatility,
+        reaction=interest,
+        horizon=horizon,
+        terminal=lambda x: payoff(jnp.exp(x[0])),
+        measure=Along([math.log(spot)]),
+        jumps=CompoundPoisson(rate, law),
+        name=name,
+    )
+
+
+def merton_call() -> tuple[Problem, ScalarField]:
+    """A call at the money, with a jump a year on average."""
+    strike, sigma, r, horizon, rate, mean, std = 100.0, 0.2, 0.05, 1.0, 1.0, -0.1, 0.15
+    problem = merton(
+        lambda s: jnp.maximum(s - strike, 0.0), spot=100.0, volatility=sigma, interest=r,
+        horizon=horizon, rate=rate, mean=mean, std=std,
+    )  # fmt: skip
+
+    def exact(t: Scalar, x: Any) -> Scalar:
+        return merton_price(
+            jnp.exp(x[0]), horizon - t, strike, volatility=sigma, interest=r, rate=rate,
+            mean=mean, std=std,
+        )  # fmt: skip
+
+    return problem, as_field(exact, problem.layout)
+
+
+def merton_price(
+    spot: Scalar,
+    time: Scalar,
+    strike: float,
+    *,
+    volatility: float,
+    interest: float,
+    rate: float,
+    mean: float,
+    std: float,
+) -> Scalar:
+    """Merton's price of a call: a sum of Black and Scholes' over the number of jumps.
+
+    Args:
+        spot: price of the asset.
+        time: that is left.
+        strike: of the call.
+        volatility: without the jumps.
+        interest: the rate of interest.
+        rate: jumps in a unit of time.
+        mean: of a jump of the logarithm.
+        std: its standard deviation.
+    """
+    time = jnp.maximum(time, 1e-12)
+    n = jnp.arange(_TERMS, dtype=spot.dtype)
+    grows = math.exp(mean + 0.5 * std**2)
+    often = rate * grows * time
+    log_weight = n * jnp.log(often) - often - gammaln(n + 1.0)
+    variance = volatility**2 * time + n * std**2
+    gain = (interest - rate * (grows - 1.0)) * time + n * (mean + 0.5 * std**2)
+    d1 = (jnp.log(spot / strike) + gain + 0.5 * variance) / jnp.sqrt(variance)
+    d2 = d1 - jnp.sqrt(variance)
+    prices = spot * ndtr(d1) - strike * jnp.exp(-gain) * ndtr(d2)
+    return jnp.sum(jnp.exp(log_weight) * prices)
+
+
+def jump_exit() -> Problem:
+    """Mean exit time from an interval of a diffusion with normal jumps."""
+    jumps = CompoundPoisson(2.0, NormalJump(0.0, 0.5))
+    return jump_exit_time(Interval(-1.0, 1.0), jumps, diffusion=1.0, name="jump-exit")
+
+
+def stable_exit(dim: int, alpha: float = 1.5) -> tuple[Problem, ScalarField]:
+    r"""Mean exit time of a stable process from the unit ball: $(1 - |x|^2)^{\alpha/2} / K$."""
+    jumps = Stable(alpha)
+    problem = jump_exit_time(Ball([0.0] * dim, 1.0), jumps, name=f"stable-exit-{dim}d")
+    time = jumps.ball_time(dim)
+    inside = lambda x: jnp.maximum(1.0 - jnp.sum(x**2), 0.0)
+    return problem, lambda x: time * inside(x) ** (0.5 * alpha)

@@ -1,0 +1,100 @@
+"""Jumps of a path: steps end where one is due, and then it is made."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, UInt32
+
+from .._types import Point, Scalar
+from .._words import Words
+from ..problem import CompoundPoisson, Problem, Stable
+from ._lane import Jumping, Lane
+
+
+def start_jumping(problem: Problem, word: UInt32[Array, ""], zero: Scalar) -> Jumping | None:
+    """What a path that jumps carries along, from a random word."""
+    if problem.jumps is None:
+        return None
+    words, uniform = Words(word).uniform(zero.dtype)
+    return Jumping(words, -jnp.log(uniform), zero, jnp.zeros((), jnp.int32))
+
+
+def whole_time(lane: Lane) -> Scalar:
+    """From the start of a path to where it is cut."""
+    assert lane.n_steps is not None
+    return lane.n_steps.astype(lane.dt.dtype) * lane.dt
+
+
+def until_jump(problem: Problem, lane: Lane, dt: Scalar) -> tuple[Scalar, Bool[Array, ""] | None]:
+    """A step that ends at the next jump or at the end of time, and whether it ends with a jump.
+
+    Times between jumps are exponential, so that nothing is lost where steps are cut.
+    """
+    jumping, jumps = lane.jumping, problem.jumps
+    if jumping is None:
+        return dt, None
+    if lane.n_steps is not None:
+        dt = jnp.minimum(dt, jnp.maximum(whole_time(lane) - jumping.elapsed, 0.0))
+    if not isinstance(jumps, CompoundPoisson):
+        return dt, jnp.ones((), bool)
+    wait = jumping.clock / max(jumps.highest, 1e-30)
+    due = wait <= dt
+    return jnp.where(due, wait, dt), due
+
+
+def jumped(
+    problem: Problem,
+    lane: Lane,
+    x: Point,
+    dt: Scalar,
+    due: Bool[Array, ""],
+    ended: Bool[Array, ""],
+) -> tuple[Lane, Point, Bool[Array, ""]]:
+    """The path after its step, and after a jump if one is due and it has not ended.
+
+    Args:
+        problem: the boundary value problem.
+        lane: the path.
+        x: where its step ended.
+        dt: the time that the step took.
+        due: whether a jump is.
+        ended: whether it has left in this step.
+    """
+    jumping, jumps, dim = lane.jumping, problem.jumps, problem.dim
+    assert jumping is not None
+    words, elapsed = jumping.words, jumping.elapsed + dt
+    moved = lane._replace(jumping=jumping._replace(elapsed=elapsed), step=lane.step)
+    if isinstance(jumps, CompoundPoisson):
+        clock, y, words = _proposed(jumps, problem, moved, x, words)
+        clock = jnp.where(due, clock, jumping.clock - dt * jumps.highest)
+    else:
+        assert isinstance(jumps, Stable)
+        words, gain = jumps.increment(words, moved.at(problem.layout, x), dt, dim)
+        clock, y = jumping.clock, x + gain
+    now = due & ~ended
+    x = jnp.where(now, y, x)
+    out = jnp.zeros((), bool)
+    if problem.exterior is not None:
+        out = now & ~(problem.domain.level(x) < 0)  # NaN is out too
+    keep = lambda new, old: jnp.where(due, new, old)
+    state = Jumping(
+        Words(keep(words.state, jumping.words.state)), clock, elapsed, out.astype(jnp.int32)
+    )
+    return moved._replace(jumping=state), x, ended | out
+
+
+def _proposed(
+    jumps: CompoundPoisson, problem: Problem, lane: Lane, x: Point, words: Words
+) -> tuple[Scalar, Point, Words]:
+    """A new clock, and where the jump leads; rates below their bound let some proposals pass."""
+    dtype, dim = x.dtype, problem.dim
+    words, uniform = words.uniform(dtype)
+    clock = -jnp.log(uniform)
+    words, jump = jumps.law.jump(words, dim, dtype)
+    y = x + jump
+    if jumps.rate.function is None and float(np.asarray(jumps.rate.constant)) == jumps.highest:
+        return clock, y, words
+    rate = jumps.rate(lane.at(problem.layout, x))
+    words, chance = words.uniform(dtype)
+    y = jnp.where(chance * jumps.highest < rate, y, x)
+    # a rate above its bound would be cut in silence: the path is lost instead, and looked at
+    return clock, jnp.where(rate <= jumps.highest * (1 + 1e-6), y, jnp.nan), words
