@@ -171,7 +171,8 @@ def _jumping(found: Settings, problem: Problem) -> Settings:
     found = found.changed({"points.n_collocation": n, "labels.p_data": share})
     if isinstance(problem.jumps, Stable):
         last = min(found.training.polish_steps, 20)
-        found = found.changed({"training.steps": 60, "training.polish_steps": last})
+        short = {"training.steps": 60, "training.polish_steps": last, "labels.rate": 0.8}
+        found = found.changed(short)
     if not (_fits_hard(problem) and isinstance(problem.jumps, Stable)):
         return found
     return found.changed({"network.hard": True, "points.n_boundary": 8})

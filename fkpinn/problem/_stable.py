@@ -20,8 +20,8 @@ from ..domain import Ball, Box
 from ._jumps import AbstractJumps, Around, words_at
 from ._layout import Layout
 
-_NEAR, _FAR = 8, 16  # nodes next to a point, and on the way to the wall
-_ANGLES = 12  # directions in the plane
+_NEAR, _FAR = 6, 12  # nodes next to a point, and on the way to the wall
+_ANGLES = 10  # directions in the plane
 _DIRECTIONS = 8  # random ones in more dimensions
 
 

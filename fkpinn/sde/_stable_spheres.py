@@ -54,7 +54,7 @@ class StableSpheres(AbstractWalk):
 
     def round(self, problem: Problem) -> int:
         """Few: the process soon jumps out."""
-        return 4
+        return 8
 
     def begin(self, problem: Problem, lane: Lane) -> Lane:
         """Nothing to prepare."""
@@ -89,7 +89,7 @@ def exit_shares(alpha: float, first: Scalar, second: Scalar) -> tuple[Scalar, Bo
     """
     if alpha == 1.0:
         return jnp.sin(0.5 * math.pi * first) ** 2, jnp.ones((), bool)
-    x, y = first ** (2.0 / alpha), second ** (2.0 / (2.0 - alpha))
+    x, y = _power(first, 2.0 / alpha), _power(second, 2.0 / (2.0 - alpha))
     return x / jnp.maximum(x + y, jnp.finfo(x.dtype).tiny), (x + y) <= 1.0
 
 
@@ -114,6 +114,15 @@ def source_shares(
     return jnp.sqrt(w) * uniforms[0] ** (1.0 / alpha), taken
 
 
+def _power(x: Scalar, exponent: float) -> Scalar:
+    """A power of a number that is not negative; general ones are slow."""
+    if exponent == int(exponent):
+        return x ** int(exponent)
+    if 2.0 * exponent == int(2.0 * exponent):
+        return x ** int(exponent) * jnp.sqrt(x)
+    return jnp.exp(exponent * jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny)))
+
+
 def _of_source(problem: Problem) -> int:
     """Uniforms that the place of the source takes."""
     if problem.source.function is None:
@@ -131,7 +140,7 @@ def _step(
     noise = noise + 1e-15  # in single precision, one pair of normals in 2**25 is zero
     direction = noise / jnp.sqrt(jnp.sum(noise**2))
     share, taken = exit_shares(jumps.alpha, uniform[0], uniform[1])
-    spent, inside = radius**jumps.alpha * jumps.ball_time(d), lane.x
+    spent, inside = _power(radius, jumps.alpha) * jumps.ball_time(d), lane.x
     if problem.source.function is not None:
         way, also = source_shares(jumps.alpha, d, uniform[2:])
         inside, taken = lane.x - radius * way * direction, taken & also

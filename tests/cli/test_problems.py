@@ -16,6 +16,7 @@ NAMES = [
     *("semilinear-heat-10d", "semilinear-heat-100d", "hjb-lq-20d", "hjb-lq-100d"),
     *("fully-nonlinear-20d", "fully-nonlinear-100d", "bsb-100d", "uncertain-volatility"),
     *("american-put", "fisher-kpp", "fisher-kpp-10d"),
+    *("merton", "jump-exit", "stable-exit-2d", "stable-exit-10d"),
 ]
 
 

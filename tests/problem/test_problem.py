@@ -176,7 +176,7 @@ def test_a_process_of_ones_own_excludes_drift_and_diffusion():
     plain = fk.Problem(line, drift=[1.0], diffusion=2.0)
     same = fk.Problem(line, dynamics=plain.dynamics)
     np.testing.assert_allclose(same.covariance(jnp.asarray([0.3])), [[4.0]])
-    with pytest.raises(ValueError, match="give either it or these two"):
+    with pytest.raises(ValueError, match="give either it or these three"):
         fk.Problem(line, dynamics=plain.dynamics, drift=[1.0])
     with pytest.raises(ValueError, match="for points of this problem"):
         fk.Problem(line, dynamics=plain.dynamics, horizon=1.0, terminal=0.0)

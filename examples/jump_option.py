@@ -1,0 +1,53 @@
+"""A call on an asset that jumps: prices with error bars, and the smile they imply."""
+
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+import fkpinn as fk
+
+
+def black_scholes(strike: float, volatility: float) -> float:
+    """Price of a call on an asset at 100 a year before its end, at 5 % interest."""
+    d = (math.log(100.0 / strike) + 0.05) / volatility + 0.5 * volatility
+    return 100.0 * norm.cdf(d) - strike * math.exp(-0.05) * norm.cdf(d - volatility)
+
+
+def implied(price: float, strike: float) -> float:
+    """The volatility without jumps that makes this price."""
+    return brentq(lambda sigma: black_scholes(strike, sigma) - price, 1e-3, 2.0)
+
+
+def main(picture: str = "jump_option.png", preset: str = "quick", n_paths: int = 20_000) -> float:
+    """Solve, correct at twenty strikes, draw, and return the largest relative error of a price."""
+    problem, exact = fk.catalogue("merton")  # strike 100; prices scale with the strike
+    solution = fk.solve(problem, preset=preset, seed=0)
+    strikes = np.linspace(80.0, 125.0, 20)
+    points = np.stack([np.zeros(20), np.log(100.0 * 100.0 / strikes)], axis=1)
+    found = solution.value_with_interval(points, n_paths=n_paths)
+    scale = strikes / 100.0
+    price, low, high = (scale * np.asarray(a) for a in (found.value, found.low, found.high))
+    true = scale * np.array([float(exact(z)) for z in points])
+    smile = [implied(p, k) for p, k in zip(true, strikes, strict=True)]
+    middle, below, above = (
+        np.array([implied(p, k) for p, k in zip(prices, strikes, strict=True)])
+        for prices in (price, low, high)
+    )
+    figure, panel = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+    panel.plot(strikes, smile, color="0.7", lw=5, label="Merton's series")
+    panel.errorbar(strikes, middle, [middle - below, above - middle], fmt="k.", label="95 % limits")
+    panel.axhline(0.2, ls=":", color="C0", label="volatility between jumps")
+    panel.set(xlabel="strike, asset at 100", ylabel="implied volatility")
+    panel.legend(frameon=False)
+    figure.savefig(picture, dpi=150)
+    worst = float(np.max(np.abs(price / true - 1.0)))
+    inside = int(np.sum((low <= true) & (true <= high)))
+    print(f"twenty strikes: prices within {worst:.1e} of Merton's, limits hold {inside} of 20")
+    return worst
+
+
+if __name__ == "__main__":
+    main()
