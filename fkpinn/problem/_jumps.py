@@ -439,8 +439,9 @@ class CompoundPoisson(AbstractJumps):
 
     def _outside(self, around: Around, z: SpaceTimePoint, ends: tuple[float, float]) -> Scalar:
         """What jumps out of the interval bring."""
-        assert around.exterior is not None
-        if around.exterior.is_zero:
+        outside = around.exterior
+        assert outside is not None
+        if outside.is_zero:
             return jnp.zeros((), z.dtype)
         x, total = around.layout.space(z), jnp.zeros((), z.dtype)
         far = jnp.asarray(1e30, z.dtype)
@@ -448,7 +449,7 @@ class CompoundPoisson(AbstractJumps):
             found = self.law.between(lower, upper)
             assert found is not None
             nodes, weights = found
-            values = jax.vmap(lambda jump: around.exterior(around.at(z, x + jump)))(nodes[:, None])
+            values = jax.vmap(lambda jump: outside(around.at(z, x + jump)))(nodes[:, None])
             total = total + jnp.sum(weights * values)
         return total
 

@@ -132,13 +132,14 @@ class Stable(AbstractJumps):
 
     def _beyond(self, around: Around, z: SpaceTimePoint, theta: Vector, last: Scalar) -> Scalar:
         """What is given outside, seen along a ray that has left."""
-        assert around.exterior is not None
-        if around.exterior.is_zero:
+        outside = around.exterior
+        assert outside is not None
+        if outside.is_zero:
             return jnp.zeros((), z.dtype)
         at, weight = np.polynomial.legendre.leggauss(_FAR)
         s = 0.5 * last * jnp.asarray(1.0 + at, z.dtype)
         x = around.layout.space(z)
-        data = lambda r: around.exterior(around.at(z, x + r * theta))  # pyright: ignore[reportOptionalCall]
+        data = lambda r: outside(around.at(z, x + r * theta))
         values = jax.vmap(data)(s ** (-1.0 / self.alpha))
         return 0.5 * last / self.alpha * jnp.sum(jnp.asarray(weight, z.dtype) * values)
 
