@@ -160,6 +160,8 @@ def _check(problem: Problem, levels: int, samples: int | None, repeats: int) -> 
         raise ValueError(
             "Multilevel Picard iteration is for semilinear equations on all of space (`Space(d)`)."
         )
+    if problem.jumps is not None:
+        raise ValueError("Multilevel Picard iteration is for equations without `jumps`.")
     if problem.drift.function is not None or not problem.dynamics.is_isotropic_constant:
         raise ValueError(
             "Multilevel Picard iteration needs constant drift and one constant number as noise."

@@ -67,6 +67,8 @@ def stopping_bounds(
     reward_of(problem)
     if not all(problem.absorbing()):
         raise ValueError("`stopping_bounds` is for problems whose walls all absorb.")
+    if problem.jumps is not None:
+        raise ValueError("`stopping_bounds` is for problems without `jumps`.")
     z = np.asarray(point, np.float64).reshape(-1)
     if z.shape != (problem.n_coords,) or not np.all(np.isfinite(z)):
         raise ValueError(f"`point` must be {problem.n_coords} finite numbers; got {point!r:.80}.")

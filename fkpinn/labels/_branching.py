@@ -103,6 +103,8 @@ def branching_law(problem: Problem) -> Polynomial:
             "`scheme='branching'` is for equations on all of space (`Space(d)`) whose nonlinearity "
             "is a polynomial of `u` alone."
         )
+    if problem.jumps is not None:
+        raise ValueError("`scheme='branching'` is for particles without `jumps`.")
     if not problem.source.is_zero and problem.source.function is not None:
         raise ValueError("`scheme='branching'` needs a constant `source`.")
     if problem.reaction.function is not None:

@@ -70,6 +70,8 @@ class MartingaleTerm(AbstractTerm):
         """
         if not all(problem.absorbing()):
             raise ValueError("Pieces of paths are for problems whose walls all absorb.")
+        if problem.jumps is not None:
+            raise ValueError("Pieces of paths are for problems without `jumps`.")
         if not problem.timed:
             raise ValueError("Pieces of paths are for problems with a `horizon`.")
         if problem.nonlinearity is not None and problem.nonlinearity.second:

@@ -6,7 +6,9 @@ import numpy as np
 
 from ._boundary import AbstractCondition
 from ._coefficient import Coefficient
+from ._jumps import CompoundPoisson
 from ._problem import Problem
+from ._stable import Stable
 
 
 def describe(problem: Problem) -> dict[str, Any]:
@@ -27,6 +29,8 @@ def describe(problem: Problem) -> dict[str, Any]:
         "reaction": _coefficient(problem.reaction),
         "source": _coefficient(problem.source),
         "nonlinearity": _nonlinearity(problem),
+        "jumps": _jumps(problem),
+        "exterior": None if problem.exterior is None else _coefficient(problem.exterior),
         "terminal": None if problem.terminal is None else _coefficient(problem.terminal),
         "domain": _domain(problem),
         "lower": lower.tolist(),
@@ -41,6 +45,16 @@ def _nonlinearity(problem: Problem) -> list[str] | None:
     """What it reads, of value, gradient and second derivatives."""
     given = problem.nonlinearity
     return None if given is None else sorted(given.reads)
+
+
+def _jumps(problem: Problem) -> dict[str, Any] | None:
+    jumps = problem.jumps
+    if isinstance(jumps, CompoundPoisson):
+        law = type(jumps.law).__name__
+        return {"kind": "CompoundPoisson", "rate": _coefficient(jumps.rate), "law": law}
+    if isinstance(jumps, Stable):
+        return {"kind": "Stable", "alpha": jumps.alpha, "scale": jumps.scale}
+    return None if jumps is None else {"kind": type(jumps).__name__}
 
 
 def _coefficient(given: Coefficient) -> dict[str, Any]:

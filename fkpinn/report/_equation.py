@@ -18,13 +18,19 @@ def equations(problem: dict[str, Any]) -> list[str]:
     terms: list[tuple[str, str]] = []  # sign, what follows
     if timed:
         terms.append(("+", _partial("t")))
-    terms.append(("+", _second_order(problem["diffusion"], point)))
+    jumps = problem.get("jumps")
+    if jumps is None or not _zero(problem["diffusion"]):
+        terms.append(("+", _second_order(problem["diffusion"], point)))
     if not _zero(problem["drift"]):
         terms.append(("+", _drift(problem["drift"], point)))
     if not _zero(problem["reaction"]):
         terms.append(_signed("-", problem["reaction"], "V", point, "<mi>u</mi>"))
+    if jumps is not None:
+        terms.append(_jumps(jumps, point))
     if not _zero(problem["source"]):
         terms.append(_signed("+", problem["source"], "f", point, ""))
+    if problem.get("nonlinearity") is not None:
+        terms.append(("+", _nonlinearity(problem["nonlinearity"], point)))
     body = "".join(
         (f"<mo>{_minus(sign)}</mo>" if k or sign == "-" else "") + term
         for k, (sign, term) in enumerate(terms)
@@ -36,6 +42,9 @@ def equations(problem: dict[str, Any]) -> list[str]:
     lines = [_math(f"{body}<mo>=</mo><mn>0</mn>" + _text(" in ") + inside)]
     for condition in problem["boundary"]:
         lines.append(_math(_condition(condition, point)))
+    if problem.get("exterior") is not None:
+        outside = "<mi>u</mi><mo>=</mo>" + _data(problem["exterior"], "g", point)
+        lines.append(_math(outside + _text(" outside ") + "<mi>D</mi>"))
     if timed:
         final = "<mi>u</mi><mo>(</mo>" + _number(problem["horizon"]) + "<mo>,</mo><mi>x</mi>"
         lines.append(
@@ -58,6 +67,29 @@ def _second_order(diffusion: dict[str, Any], point: str) -> str:
     hessian = "<msup><mi>D</mi><mn>2</mn></msup><mi>u</mi>"
     transposed = "<mi>σ</mi><msup><mi>σ</mi><mo>⊤</mo></msup>"
     return f"{half}<mi>tr</mi><mo>(</mo>{transposed}{hessian}<mo>)</mo>"
+
+
+def _jumps(jumps: dict[str, Any], point: str) -> tuple[str, str]:
+    """What jumps add, with its sign."""
+    if jumps["kind"] == "Stable":
+        alpha, scale = jumps["alpha"], float(jumps["scale"]) ** float(jumps["alpha"])
+        power = f"<mrow>{_number(alpha)}<mo>/</mo><mn>2</mn></mrow>"
+        base = "<mrow><mo>(</mo><mo>−</mo><mi>Δ</mi><mo>)</mo></mrow>"
+        head = "" if math.isclose(scale, 1.0) else _number(scale)
+        return "-", f"{head}<msup>{base}{power}</msup><mi>u</mi>"
+    sum_of = "<mi>x</mi><mo>+</mo><mi>Z</mi>"
+    there = f"<mi>t</mi><mo>,</mo>{sum_of}" if "<mi>t</mi>" in point else sum_of
+    mean = f"<mi>u</mi><mo>(</mo>{there}<mo>)</mo><mo>−</mo><mi>u</mi>"
+    rate = _data(jumps["rate"], "λ", point) if "rate" in jumps else "<mi>λ</mi>"
+    return "+", f"{rate}<mi>E</mi><mo>[</mo>{mean}<mo>]</mo>"
+
+
+def _nonlinearity(reads: list[str], point: str) -> str:
+    """A letter, with what it reads."""
+    second = "<msup><mi>D</mi><mn>2</mn></msup><mi>u</mi>"
+    names = {"u": "<mi>u</mi>", "p": "<mo>∇</mo><mi>u</mi>", "Q": second}
+    read = "".join(f"<mo>,</mo>{names[name]}" for name in ("u", "p", "Q") if name in reads)
+    return f"<mi>F</mi><mo>(</mo>{point}{read}<mo>)</mo>"
 
 
 def _drift(drift: dict[str, Any], point: str) -> str:

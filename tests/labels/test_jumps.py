@@ -8,6 +8,8 @@ import pytest
 import fkpinn as fk
 from fkpinn import Compute
 from fkpinn._compute import Lanes
+from fkpinn.evaluate import picard_value
+from fkpinn.loss import MartingaleTerm
 from fkpinn.reference import grid_reference
 from fkpinn.sde import Spheres, StableSpheres
 
@@ -139,3 +141,18 @@ def test_the_error_of_a_candidate_is_measured():
     truth = grid_reference(line, h=0.02).values(AT) - np.asarray(jax.vmap(guess)(AT))
     labels = fk.estimate_defect(line, guess, AT, n_paths=2000, dt=0.01, refine=16, seed=10)
     assert within(labels, truth)
+
+
+def test_what_knows_no_jumps_refuses_them():
+    """In words, rather than leave them out."""
+    problem = fk.Problem(
+        fk.Space(1), horizon=1.0, terminal=lambda x: jnp.cos(x[0]), measure=fk.Along([0.0]),
+        jumps=fk.CompoundPoisson(1.0, fk.NormalJump()), nonlinearity=lambda t, x, u, p: u**2,
+    )  # fmt: skip
+    points = jnp.zeros((1, 2))
+    with pytest.raises(ValueError, match="without `jumps`"):
+        fk.estimate_labels(problem, points, n_paths=4, scheme="branching")
+    with pytest.raises(ValueError, match="without `jumps`"):
+        picard_value(problem, [0.0, 0.0])
+    with pytest.raises(ValueError, match="without `jumps`"):
+        MartingaleTerm.of(problem, 4, 8, key=jax.random.key(0), dtype=jnp.float64)

@@ -158,6 +158,20 @@ def test_equations_are_well_formed(name, words):
     assert len(lines) == 1 + conditions + (catalogue(name).problem.horizon is not None)
 
 
+def test_equations_with_jumps_and_nonlinear_ones():
+    read = lambda problem: [
+        "".join(ET.fromstring(line).itertext()).replace("\xa0", " ")
+        for line in equations(describe(problem))
+    ]
+    jumps = fk.CompoundPoisson(2.0, fk.NormalJump())
+    inside, on, outside = read(fk.jump_exit_time(fk.Interval(0.0, 1.0), jumps))
+    assert inside == "0.5Δu+2E[u(x+Z)−u]+1=0 in D"
+    assert on.startswith("u=0") and outside == "u=0 outside D"
+    disk = fk.Ball([0.0, 0.0], 1.0)
+    assert read(fk.fractional_poisson(disk, alpha=1.5))[0] == "−(−Δ)1.5/2u+1=0 in D"
+    assert read(fk.catalogue("bratu").problem)[0] == "Δu+F(x,u)=0 in D"
+
+
 def test_signs_of_constants():
     problem = fk.Problem(
         fk.Box([0, 0], [1, 1]), diffusion=np.sqrt(2.0), drift=[1.0, -2.0], reaction=1.0, source=-3.0
