@@ -169,8 +169,6 @@ def _jumping(found: Settings, problem: Problem) -> Settings:
     share = min(3.0 * found.labels.p_data, 0.4)
     n = found.points.n_collocation // 3
     found = found.changed({"points.n_collocation": n, "labels.p_data": share})
-    if found.points.time_power:  # kinks take long to learn, and steps of few points are short
-        found = found.changed({"training.steps": 2 * found.training.steps})
     if isinstance(problem.jumps, Stable):
         last = min(found.training.polish_steps, 20)
         short = {"training.steps": 60, "training.polish_steps": last, "labels.rate": 0.8}
