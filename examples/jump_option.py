@@ -21,13 +21,13 @@ def implied(price: float, strike: float) -> float:
     return brentq(lambda sigma: black_scholes(strike, sigma) - price, 1e-3, 2.0)
 
 
-def main(picture: str = "jump_option.png", preset: str = "quick", n_paths: int = 20_000) -> float:
+def main(picture: str = "jump_option.png", preset: str = "quick", n_paths: int = 10_000) -> float:
     """Solve, correct at twenty strikes, draw, and return the largest relative error of a price."""
     problem, exact = fk.catalogue("merton")  # strike 100; prices scale with the strike
     solution = fk.solve(problem, preset=preset, seed=0)
     strikes = np.linspace(80.0, 125.0, 20)
     points = np.stack([np.zeros(20), np.log(100.0 * 100.0 / strikes)], axis=1)
-    found = solution.value_with_interval(points, n_paths=n_paths)
+    found = solution.value_with_interval(points, n_paths=n_paths, dt=0.02)
     scale = strikes / 100.0
     price, low, high = (scale * np.asarray(a) for a in (found.value, found.low, found.high))
     true = scale * np.array([float(exact(z)) for z in points])

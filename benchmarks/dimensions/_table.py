@@ -34,6 +34,7 @@ BARS = {
         "hjb-lq-100d": Bar(1e-3, 300),
         "fully-nonlinear-20d": Bar(1e-2, 300),
         "fully-nonlinear-100d": Bar(3e-2, 300),
+        "stable-exit-10d": Bar(3e-3, 300),
     },
     "cpu": {  # two cores
         "ou-exit-10d": Bar(1e-2, 360),
@@ -43,6 +44,9 @@ BARS = {
         "allen-cahn-2d": Bar(1e-3, 300),
         "uncertain-volatility": Bar(1e-3, 300),
         "fisher-kpp": Bar(1e-3, 300),
+        "jump-exit": Bar(1e-3, 300),
+        "merton": Bar(1e-3, 300),
+        "stable-exit-2d": Bar(3e-3, 300),
     },
 }
 PROBLEMS = (*BARS["H200"], *(name for name in BARS["cpu"] if name not in BARS["H200"]), "bsb-100d")
