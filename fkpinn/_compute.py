@@ -89,13 +89,18 @@ class Compute:
         """Rows of a Jacobian that are computed at a time."""
         return max(64, self.jacobian_entries // max(n_parameters, 1))
 
-    def lanes_for(self, paths: int, dim: int) -> Lanes:
-        """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths."""
+    def lanes_for(self, paths: int, dim: int, *, short: bool = False) -> Lanes:
+        """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths.
+
+        Paths of few steps, `short` ones, want more lanes: these are refilled all the time.
+        """
         if self.lanes is not None:
             return self.lanes
         if self.on_cpu:
             # few paths in many lanes leave most lanes idle while the last paths run, and every
             # width is compiled on its own
+            if short and paths > 1 << 18:
+                return Lanes((1 << 14, 1 << 10), 1 << 18, self.threads)
             widths = (2048, 128) if paths > 1 << 14 else (256,)
             return Lanes(widths, 1 << 16, self.threads)
         room = 1 << 23  # for every batch: an accelerator compiles much longer than it runs

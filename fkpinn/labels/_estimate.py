@@ -127,7 +127,8 @@ def estimate_labels(
         chosen, plan = _planned(
             problem, points, n_paths=n_paths, dt=dt, near=near, seed=(stream / "paths").seed, **how
         )
-        lanes = current().lanes_for(len(points) * n_paths, problem.dim)
+        total = len(points) * n_paths
+        lanes = current().lanes_for(total, problem.dim, short=plan.walk.short)
         progress = progress or SilentProgress()
         store, partial = _files(store)
         options = {"read_every": read_every, "forget": forget, "refine": refine, "bias": bias}

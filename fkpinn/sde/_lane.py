@@ -157,6 +157,11 @@ class AbstractWalk(eqx.Module):
         """Whether paths move in time steps."""
         return True
 
+    @property
+    def short(self) -> bool:
+        """Whether paths end after some ten steps."""
+        return False
+
     def varies(self, problem: Problem) -> bool:
         """Whether time steps of a path differ."""
         return False

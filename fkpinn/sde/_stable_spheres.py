@@ -48,6 +48,11 @@ class StableSpheres(AbstractWalk):
         """No."""
         return False
 
+    @property
+    def short(self) -> bool:
+        """The process soon jumps out."""
+        return True
+
     def need(self, problem: Problem) -> Need:
         """A direction, its distance, and where the source is read unless it is a constant."""
         return Need(problem.dim, 2 + _of_source(problem))
