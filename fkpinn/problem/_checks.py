@@ -227,11 +227,15 @@ def _check_jumps(problem: Problem, at: _Samples) -> None:
     if isinstance(jumps, CompoundPoisson):
         rates = np.asarray(_rates(jumps, jnp.asarray(at.inside)))
         _check_finite("rate", rates, at.inside)
-        for bad, what in ((rates < 0, "be negative"), (rates > jumps.highest * (1 + 1e-6), "")):
+        limit = f"exceed its `bound`, {jumps.highest:g}"
+        for must_not, bad in (
+            ("be negative", rates < 0), (limit, rates > jumps.highest * (1 + 1e-6))
+        ):  # fmt: skip
             if np.any(bad):
                 i = int(np.argmax(bad))
-                must = f"not {what}" if what else f"not exceed its `bound`, {jumps.highest:g}"
-                raise ValueError(f"`rate` must {must}; it is {rates[i]:g} at {at.inside[i]}.")
+                raise ValueError(
+                    f"`rate` must not {must_not}; it is {rates[i]:g} at {at.inside[i]}."
+                )
         if problem.diffusion.is_zero and not problem.timed and jumps.highest == 0:
             raise ValueError("`diffusion` is zero, and so is the `rate` of jumps: nothing moves.")
     if problem.exterior is not None:

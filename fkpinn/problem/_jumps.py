@@ -25,7 +25,7 @@ _NODES = 20  # of Gauss's rule on a piece of the line
 _HERMITE = {1: 32, 2: 12}  # nodes along an axis, by dimension
 _SAMPLES = 64  # of laws without nodes
 _REACH = 6.5  # deviations of a normal law: beyond lie 8e-11 of it
-_JUMPS = 12  # in one increment, at most
+_JUMPS, _EXPECTED = 12, 4.0  # in one increment, at most and on average
 _TAIL = 40.0  # mean sizes of an exponential law: beyond lie 4e-18 of it
 
 
@@ -306,6 +306,10 @@ class AbstractJumps(eqx.Module):
     ) -> tuple[Words, Vector]:
         """What jumps add to a path from `z` in a time step."""
 
+    def pieces(self, time: float) -> int:
+        """Into how many increments so long a time is cut."""
+        return 1
+
     @abc.abstractmethod
     def fingerprint(self, z: SpaceTimePoint) -> Float[Array, " k"]:
         """Numbers that tell these jumps from others."""
@@ -413,6 +417,10 @@ class CompoundPoisson(AbstractJumps):
             clock = clock - jnp.log(uniform)
             total = total + jnp.where(clock < self.rate(z) * dt, jump, 0.0)
         return words, total
+
+    def pieces(self, time: float) -> int:
+        """Few enough jumps in each that `increment` has them all, but for 3 in 10,000."""
+        return max(1, math.ceil(self.highest * time / _EXPECTED))
 
     def fingerprint(self, z: SpaceTimePoint) -> Float[Array, " k"]:
         """The rate, and one jump."""

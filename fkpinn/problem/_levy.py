@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln, ndtr
+from jax.scipy.special import gammaln, ndtr, xlogy
 
 from .._types import Scalar, ScalarField
 from ..domain import AbstractDomain, Ball, Interval, Space
@@ -211,7 +211,7 @@ def merton_price(
     n = jnp.arange(_TERMS, dtype=spot.dtype)
     grows = math.exp(mean + 0.5 * std**2)
     often = rate * grows * time
-    log_weight = n * jnp.log(often) - often - gammaln(n + 1.0)
+    log_weight = xlogy(n, often) - often - gammaln(n + 1.0)
     variance = volatility**2 * time + n * std**2
     gain = (interest - rate * (grows - 1.0)) * time + n * (mean + 0.5 * std**2)
     d1 = (jnp.log(spot / strike) + gain + 0.5 * variance) / jnp.sqrt(variance)

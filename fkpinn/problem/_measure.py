@@ -356,6 +356,8 @@ class Along(AbstractMeasure):
         assert moves is not None
         constant = moves.drift.function is None and moves.diffusion.function is None
         n = 1 if constant else _STEPS
+        if moves.jumps is not None and layout.horizon is not None:
+            n = max(n, moves.jumps.pieces(layout.horizon))
         dt = layout.pace * (time - layout.start) / n
         word = jr.bits(fold(_key(rest), "jumps"), (), jnp.uint32)
         noise = jr.normal(_key(rest), (n, moves.noise_dim), rest.dtype)

@@ -10,10 +10,8 @@ from ..problem import CompoundPoisson, Problem, Stable
 from ._lane import Jumping, Lane
 
 
-def start_jumping(problem: Problem, word: UInt32[Array, ""], zero: Scalar) -> Jumping | None:
+def start_jumping(word: UInt32[Array, ""], zero: Scalar) -> Jumping:
     """What a path that jumps carries along, from a random word."""
-    if problem.jumps is None:
-        return None
     words, uniform = Words(word).uniform(zero.dtype)
     return Jumping(words, -jnp.log(uniform), zero, jnp.zeros((), jnp.int32))
 
@@ -62,7 +60,7 @@ def jumped(
     jumping, jumps, dim = lane.jumping, problem.jumps, problem.dim
     assert jumping is not None
     words, elapsed = jumping.words, jumping.elapsed + dt
-    moved = lane._replace(jumping=jumping._replace(elapsed=elapsed), step=lane.step)
+    moved = lane._replace(jumping=jumping._replace(elapsed=elapsed))
     if isinstance(jumps, CompoundPoisson):
         clock, y, words = _proposed(jumps, problem, moved, x, words)
         clock = jnp.where(due, clock, jumping.clock - dt * jumps.highest)

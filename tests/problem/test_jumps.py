@@ -9,7 +9,7 @@ import pytest
 
 import fkpinn as fk
 from fkpinn._words import Words
-from fkpinn.problem import residual, residual_by_hessian
+from fkpinn.problem import merton_price, residual, residual_by_hessian
 from fkpinn.reference import fingerprint, grid_reference
 from fkpinn.sampling import sample_terminal
 
@@ -145,6 +145,24 @@ def test_paths_of_the_measure_jump_too():
     wanted = 0.2**2 + 1.0 * (0.1**2 + 0.15**2)
     fourth = 3.0 * wanted**2 + (0.1**4 + 6 * 0.1**2 * 0.15**2 + 3 * 0.15**4)
     assert abs(z[:, 1].var() - wanted) < 5.0 * ((fourth - wanted**2) / 20_000) ** 0.5
+
+
+def test_paths_of_the_measure_have_all_their_jumps():
+    """Thirty on average: the variance is that of as many."""
+    jumps = fk.CompoundPoisson(30.0, fk.NormalJump(0.0, 0.2))
+    problem = fk.Problem(
+        fk.Space(1), horizon=1.0, terminal=0.0, measure=fk.Along([0.0]), jumps=jumps, diffusion=0.1
+    )
+    x = np.asarray(sample_terminal(problem, 20_000, key=jax.random.key(0)))[:, 1]
+    wanted = 0.01 + 30.0 * 0.04
+    fourth = 3.0 * wanted**2 + 30.0 * 3.0 * 0.2**4
+    assert abs(x.var() - wanted) < 5.0 * ((fourth - wanted**2) / 20_000) ** 0.5
+
+
+def test_merton_without_jumps_is_black_and_scholes():
+    how = {"volatility": 0.2, "interest": 0.05, "mean": 0.0, "std": 0.1}
+    price = merton_price(jnp.asarray(100.0), jnp.asarray(1.0), 100.0, rate=0.0, **how)
+    np.testing.assert_allclose(price, 10.450583572185565, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
