@@ -25,8 +25,6 @@ def test_kinks_at_the_end_of_time_are_seen():
     for smooth in (lambda x: jnp.sin(20 * x[0]), lambda x: x[0] ** 3, lambda x: 2.0 * x[0]):
         assert not kinks_at_end(timed(smooth))
     assert not kinks_at_end(EXIT)
-    put = fk.catalogue("american-put").problem
-    assert settings_for("quick", put).points.time_power == 1.0
     assert settings_for("quick", fk.catalogue("heat2d-ms").problem).points.time_power == 0.0
 
 

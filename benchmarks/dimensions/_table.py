@@ -35,6 +35,7 @@ BARS = {
         "fully-nonlinear-20d": Bar(1e-2, 300),
         "fully-nonlinear-100d": Bar(3e-2, 300),
         "stable-exit-10d": Bar(3e-3, 300),
+        "fractional-poisson-20d": Bar(1e-2, 300),
     },
     "cpu": {  # two cores
         "ou-exit-10d": Bar(1e-2, 360),

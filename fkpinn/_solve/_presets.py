@@ -12,7 +12,7 @@ from .._compute import FEW_DIMENSIONS, current, precision
 from .._streams import Stream
 from .._types import Points
 from ..domain import Ball, Box
-from ..problem import Coefficient, Problem, Stable, Uniform
+from ..problem import Coefficient, Problem, Stable, Uniform, smoothing
 from ..sampling import sample_interior
 from ._settings import Settings, close_matches
 
@@ -87,7 +87,7 @@ _DRIVEN = {
 }
 _DRIVEN_HOW = {
     "quick": {"points.n_collocation": 2000, "certificate.rounds": 2},
-    "best": {"network.widths": (64, 64, 64), "certificate.rounds": 3},
+    "best": {"network.widths": (64, 64, 64), "labels.n_paths": 128, "certificate.rounds": 3},
 }
 _DRIVEN_ON_CPU = {
     "quick": {
@@ -98,6 +98,7 @@ _DRIVEN_ON_CPU = {
     "best": {
         "network.widths": (32, 32, 32),
         "points.n_collocation": 4000,
+        "labels.n_paths": 16,
         "certificate.rounds": 3,
         "certificate.seconds": 60.0,
     },
@@ -124,7 +125,7 @@ _DIFFUSIVE_HOW = {
         "network.widths": (128, 128, 128),
         "training.steps": 150,
         "training.polish_steps": 400,
-        "certificate.rounds": 3,
+        "certificate.rounds": 6,
     },
 }
 _DIFFUSIVE_ON_CPU = {
@@ -143,7 +144,9 @@ _ROWS_ON_CPU = {"quick": (1200, 1200), "best": (1500, 2500)}
 def settings_for(preset: str, problem: Problem) -> Settings:
     """The settings of a preset for a problem on this machine, or an error."""
     found = check_preset(preset)
-    if kinks_at_end(problem):
+    if preset != "paper" and smoothing(problem) is not None:
+        found = found.changed({"network.hard": True})
+    elif kinks_at_end(problem):
         found = found.changed({"points.time_power": 1.0})
     if preset in _DRIVEN_HOW and problem.jumps is not None:
         return _jumping(found, problem)

@@ -18,7 +18,8 @@ class NetworkSettings:
         widths: units of each hidden layer.
         frequencies: standard deviation of random Fourier features of the inputs; None for none.
         hard: build the Dirichlet data in, so that the network meets them exactly; where there are
-            none, the data at the end of time.
+            none, or data at the end of time have kinks on a line, those at the end instead, with
+            kinks smoothed as time does it.
         scaled: multiply the output by the typical size of the labels.
     """
 
@@ -43,7 +44,7 @@ class PointSettings:
         directions: random directions of second derivatives, for training by Adam in very many
             dimensions; 0 takes all.
         time_power: residuals count as the time left until data are given, to this power; presets
-            take 1 where these data have kinks.
+            take 1 where these data have kinks in several dimensions.
         path_steps: steps of pieces of paths whose martingale defect joins the loss; 0 for none. The
             method `bsde` takes whole paths of so many steps, or of 20.
         n_test: points at which errors against a reference are measured.

@@ -17,7 +17,7 @@ from .._types import Scalar
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractTerm, Adaptive, Fixed, Loss, cast, make_loss
 from ..nn import MLP, HardDirichlet, HardTerminal
-from ..problem import AbstractCondition, Coefficient, Problem, Stable
+from ..problem import AbstractCondition, Coefficient, Problem, Stable, smoothing
 from ..train import Adam, Fit, NaturalGradient, Phase, fit, fit_many, working_in
 from ._cuts import batched
 from ._job import Job
@@ -328,12 +328,16 @@ def make_network(
 
 
 def harden(problem: Problem, network: AbstractField) -> AbstractField:
-    """The network with the Dirichlet data built in, or where there are none those of the end."""
+    """The network with the Dirichlet data built in, or those of the end.
+
+    Those of the end are where they have kinks that time smooths in a known way, or no others.
+    """
     data = {
         part: _datum(condition) for part, condition in problem.boundary.items() if condition.absorbs
     }
-    if not data and problem.terminal is not None:
-        return HardTerminal(network, problem.terminal, problem.layout)
+    smooths = smoothing(problem)
+    if problem.terminal is not None and (smooths is not None or not data):
+        return HardTerminal(network, problem.terminal, problem.layout, smoothing=smooths)
     if not data:
         raise ValueError("`network.hard` needs a Dirichlet part, and the problem has none.")
     power = 1.0

@@ -145,13 +145,14 @@ class HardDirichlet(AbstractHard):
 class HardTerminal(AbstractHard):
     r"""$u(t, x) = g(x) + \frac{T - t}{T} N(t, x)$: a network that meets its terminal data exactly.
 
-    For problems whose only data are those at the end of time. These must be smooth, since their
-    second derivatives enter the equation.
+    Second derivatives of the data enter the equation, so kinks must be smoothed as time does it:
+    then $g$ is $g(x) + S(t, x)$ with $S(T, \cdot) = 0$.
 
     Args:
         network: any field.
         terminal: the data, a function of one place.
         layout: of the points.
+        smoothing: $S$, a function of one point, see `fkpinn.problem.smoothing`.
 
     Example:
         ```python
@@ -169,10 +170,19 @@ class HardTerminal(AbstractHard):
     terminal: Callable[..., Any] = eqx.field(static=True)
     layout: Layout
 
-    def __init__(self, network: AbstractField, terminal: Callable[..., Any], layout: Layout):
+    def __init__(
+        self,
+        network: AbstractField,
+        terminal: Callable[..., Any],
+        layout: Layout,
+        *,
+        smoothing: Callable[..., Any] | None = None,
+    ):
         if not layout.timed:
             raise ValueError("`layout` must be that of points with a time; got one without.")
-        checked = _checked("terminal", lambda z: terminal(layout.space(z)), layout.n_coords)
+        more = smoothing or (lambda z: 0.0)
+        smooth = lambda z: terminal(layout.space(z)) + more(z)
+        checked = _checked("terminal", smooth, layout.n_coords)
         self.network, self.terminal, self.layout = network, checked, layout
 
     def factor(self, z: SpaceTimePoint) -> Scalar:
@@ -182,7 +192,7 @@ class HardTerminal(AbstractHard):
         return layout.pace * (layout.end - layout.time(z)) / layout.horizon
 
     def extension(self, z: SpaceTimePoint) -> Scalar:
-        """The data, at any time."""
+        """The data at any time, smoothed."""
         return _evaluate(self.terminal, z)
 
     @property

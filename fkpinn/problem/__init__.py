@@ -27,6 +27,10 @@ from ._jumps import DiscreteJump as DiscreteJump
 from ._jumps import DoubleExponentialJump as DoubleExponentialJump
 from ._jumps import NormalJump as NormalJump
 from ._jumps import SampledJump as SampledJump
+from ._kinks import Kink as Kink
+from ._kinks import Smoothing as Smoothing
+from ._kinks import find_kinks as find_kinks
+from ._kinks import smoothing as smoothing
 from ._layout import Layout as Layout
 from ._levy import fractional_poisson as fractional_poisson
 from ._levy import jump_exit_time as jump_exit_time

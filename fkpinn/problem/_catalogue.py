@@ -12,7 +12,7 @@ from .._types import Point, Scalar, ScalarField
 from ..domain import Ball, Box, Polygon, RegularPolygon
 from ._boundary import Neumann, Robin
 from ._high_dimension import double_well_committor, ou_exit, two_body
-from ._levy import jump_exit, merton_call, stable_exit
+from ._levy import fractional_composite, jump_exit, merton_call, stable_exit
 from ._manufactured import as_field, manufactured
 from ._nonlinear import (
     american_put,
@@ -282,4 +282,5 @@ _BUILDERS: dict[str, Callable[[], Entry]] = {
     "jump-exit": lambda: Entry(jump_exit(), None),
     "stable-exit-2d": lambda: Entry(*stable_exit(2)),
     "stable-exit-10d": lambda: Entry(*stable_exit(10)),
+    "fractional-poisson-20d": lambda: Entry(*fractional_composite(20)),
 }

@@ -233,3 +233,33 @@ def stable_exit(dim: int, alpha: float = 1.5) -> tuple[Problem, ScalarField]:
     time = jumps.ball_time(dim)
     inside = lambda x: jnp.maximum(1.0 - jnp.sum(x**2), 0.0)
     return problem, lambda x: time * inside(x) ** (0.5 * alpha)
+
+
+def fractional_composite(dim: int, alpha: float = 1.5) -> tuple[Problem, ScalarField]:
+    r"""$(-\Delta)^{\alpha/2}u = f$ in the unit ball, $f$ of several parts that differ in symmetry.
+
+    $(1 - |x|^2)^{\alpha/2}\,V(x)\,P(2|x|^2 - 1)$, with a harmonic polynomial $V$ of degree $l$ and
+    Jacobi's polynomial $P = P_n^{(\alpha/2,\,d/2+l-1)}$, has the source $\mu_{nl}\,V\,P$ (Dyda,
+    Kuznetsov and Kwasnicki, Constr. Approx. 45, 2017).
+    """
+    half = 0.5 * alpha
+    signs = np.resize([1.0, -1.0], dim)
+    pairs = (np.arange(0, dim - 1, 2), np.arange(1, dim, 2))
+    radial = lambda x: 1.0 + half - (half + 0.5 * dim + 1.0) * (1.0 - jnp.sum(x**2))
+    parts = (  # size, degrees l and n, and the polynomial
+        (1.0, 0, 0, lambda x: jnp.ones((), x.dtype)),
+        (0.5, 1, 0, lambda x: jnp.sum(jnp.asarray(signs, x.dtype) * x)),
+        (3.0, 2, 0, lambda x: jnp.sum(x[pairs[0]] * x[pairs[1]])),
+        (0.5, 0, 1, radial),
+    )
+
+    def weighted(sizes: list[float]) -> ScalarField:
+        return lambda x: sum(s * part[3](x) for s, part in zip(sizes, parts, strict=True))
+
+    jumps = Stable(alpha)
+    polynomial = weighted([size for size, *_ in parts])
+    source = weighted([size * jumps.ball_eigenvalue(dim, l, n) for size, l, n, _ in parts])
+    ball = Ball([0.0] * dim, 1.0)
+    problem = fractional_poisson(ball, source, alpha=alpha, name=f"fractional-poisson-{dim}d")
+    inside = lambda x: jnp.maximum(1.0 - jnp.sum(x**2), 0.0)
+    return problem, lambda x: inside(x) ** half * polynomial(x)

@@ -10,6 +10,7 @@ import numpy as np
 from jax.extend.core import Literal
 from jaxtyping import Array, Float
 
+from .._field import taylor
 from .._types import Matrix, Scalar, SpaceTimePoint, Vector
 from ._coefficient import accepts, spelled
 from ._layout import Layout
@@ -55,6 +56,16 @@ class Nonlinearity(eqx.Module):
         both = jax.value_and_grad(lambda u, p, q: self(z, u, p, q), argnums=(0, 1, 2))
         value, (by_u, by_p, by_q) = both(u, p, q)
         return Slopes(value, by_u, by_p, None if by_q is None else 0.5 * (by_q + by_q.T))
+
+    def hessian(self, w: Callable[..., Any], z: SpaceTimePoint) -> Float[Array, "d d"]:
+        """Second derivatives in space of a candidate; where others do not count, the diagonal."""
+        axes = self.layout.direction_rows(z.dtype)
+        if self.diagonal:
+            one = jnp.ones(1, z.dtype)
+            bends = jax.vmap(lambda c: taylor(w, z, c[None], one).curvature)(axes)
+            return jnp.diag(bends.astype(z.dtype))
+        along = lambda c: jax.jvp(jax.grad(lambda y: w(y)), (z,), (c,))[1]
+        return self.layout.space(jax.vmap(along)(axes))
 
 
 def bind_nonlinearity(given: Any, layout: Layout) -> Nonlinearity:
@@ -129,11 +140,4 @@ def derivatives(
     value, slope = jax.value_and_grad(lambda y: w(y))(z)
     if not nonlinearity.second:
         return value, layout.space(slope), None
-    return value, layout.space(slope), hessian(layout, w, z)
-
-
-def hessian(layout: Layout, w: Callable[..., Any], z: SpaceTimePoint) -> Float[Array, "d d"]:
-    """Second derivatives in space."""
-    directions = layout.direction_rows(z.dtype)
-    along = lambda c: jax.jvp(jax.grad(lambda y: w(y)), (z,), (c,))[1]
-    return layout.space(jax.vmap(along)(directions))
+    return value, layout.space(slope), nonlinearity.hessian(w, z)

@@ -9,7 +9,6 @@ from jaxtyping import PRNGKeyArray
 from .._field import Taylor, taylor
 from .._types import Scalar, ScalarField, SpaceTimePoint, Vector
 from ._boundary import AbstractCondition
-from ._nonlinearity import hessian
 from ._problem import Problem
 
 
@@ -42,7 +41,7 @@ def residual(problem: Problem, u: ScalarField, z: SpaceTimePoint) -> Scalar:
     if problem.nonlinearity is None:
         return total
     slopes = at.slopes if problem.dynamics.along_axes else jax.grad(lambda y: u(y))(z)
-    second = hessian(problem.layout, u, z) if problem.nonlinearity.second else None
+    second = problem.nonlinearity.hessian(u, z) if problem.nonlinearity.second else None
     return total + problem.nonlinearity(z, at.value, problem.space(slopes), second)
 
 

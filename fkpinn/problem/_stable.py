@@ -22,7 +22,7 @@ from ._layout import Layout
 
 _NEAR, _FAR = 6, 12  # nodes next to a point, and on the way to the wall
 _ANGLES = 10  # directions in the plane
-_DIRECTIONS = 8  # random ones in more dimensions
+_LEAST, _MOST = 8, 32  # directions in more dimensions
 
 
 class Stable(AbstractJumps):
@@ -63,9 +63,23 @@ class Stable(AbstractJumps):
         $u = (1 - |x|^2)^{\alpha/2} / K$ solves $(-\Delta)^{\alpha/2}u = 1$ there, with
         $K = 2^\alpha\,\Gamma(1+\alpha/2)\,\Gamma((d+\alpha)/2) / \Gamma(d/2)$.
         """
-        a = self.alpha
-        log = a * math.log(2.0) + math.lgamma(1 + a / 2) + math.lgamma((dim + a) / 2)
-        return math.exp(math.lgamma(dim / 2) - log) / self.scale**a
+        return 1.0 / self.ball_eigenvalue(dim, 0, 0)
+
+    def ball_eigenvalue(self, dim: int, harmonic: int, radial: int) -> float:
+        r"""What polynomials times $(1 - |x|^2)^{\alpha/2}$ are multiplied by, in the unit ball.
+
+        $\mu_{nl} = 2^\alpha\,\Gamma(1+\alpha/2+n)\,\Gamma((d+2l+\alpha)/2+n)\,/\,(n!\,
+        \Gamma((d+2l)/2+n))$, for a harmonic polynomial of degree $l$ times one of Jacobi's of
+        degree $n$ in $2|x|^2 - 1$.
+
+        Args:
+            dim: of space.
+            harmonic: $l$.
+            radial: $n$.
+        """
+        a, n, middle = self.alpha, radial, 0.5 * dim + harmonic + radial
+        log = a * math.log(2.0) + math.lgamma(1 + a / 2 + n) + math.lgamma(middle + a / 2)
+        return math.exp(log - math.lgamma(n + 1) - math.lgamma(middle)) * self.scale**a
 
     def increment(
         self, words: Words, z: SpaceTimePoint, dt: Scalar, dim: int
@@ -158,7 +172,10 @@ def _jacobi(count: int, right: float, left: float) -> tuple[np.ndarray, np.ndarr
 
 
 def _directions(z: SpaceTimePoint, x: Point) -> Float[Array, "n d"]:
-    """All on the line, evenly spread in the plane, else random ones that differ with the point."""
+    """All on the line, evenly spread in the plane, else random frames that differ with the point.
+
+    Over the directions of a frame what is quadratic in them has its mean exactly.
+    """
     dim = len(x)
     if dim == 1:
         return jnp.ones((1, 1), z.dtype)
@@ -166,11 +183,24 @@ def _directions(z: SpaceTimePoint, x: Point) -> Float[Array, "n d"]:
         angles = (np.arange(_ANGLES) + 0.5) * math.pi / _ANGLES
         return jnp.asarray(np.stack([np.cos(angles), np.sin(angles)], axis=1), z.dtype)
 
-    def one(words: Words) -> Vector:
-        v = words.normals(dim, z.dtype)[1]
-        return v / jnp.sqrt(jnp.sum(v**2))
+    size = min(dim, _MOST)
+    frames = -(-_LEAST // size)
+    words = words_at(z, frames * size)
+    normals = jax.vmap(lambda words: words.normals(dim, z.dtype)[1])(words)
+    rows = jax.vmap(_orthonormal)(normals.reshape(frames, size, dim)).reshape(-1, dim)
+    return jax.lax.stop_gradient(rows)
 
-    return jax.vmap(one)(words_at(z, _DIRECTIONS))
+
+def _orthonormal(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """By Gram and Schmidt, twice."""
+
+    def one(i, done):
+        row = rows[i]
+        for _ in range(2):
+            row = row - (done @ row) @ done
+        return done.at[i].set(row / jnp.sqrt(jnp.sum(row**2)))
+
+    return jax.lax.fori_loop(0, len(rows), one, jnp.zeros_like(rows))
 
 
 def _way(domain: Any, x: Point, theta: Vector) -> Scalar:

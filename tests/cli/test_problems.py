@@ -17,6 +17,7 @@ NAMES = [
     *("fully-nonlinear-20d", "fully-nonlinear-100d", "bsb-100d", "uncertain-volatility"),
     *("american-put", "fisher-kpp", "fisher-kpp-10d"),
     *("merton", "jump-exit", "stable-exit-2d", "stable-exit-10d"),
+    "fractional-poisson-20d",
 ]
 
 

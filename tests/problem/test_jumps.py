@@ -10,6 +10,8 @@ import pytest
 import fkpinn as fk
 from fkpinn._words import Words
 from fkpinn.problem import merton_price, residual, residual_by_hessian
+from fkpinn.problem._levy import fractional_composite
+from fkpinn.problem._stable import _directions
 from fkpinn.reference import fingerprint, grid_reference
 from fkpinn.sampling import sample_terminal
 
@@ -63,6 +65,19 @@ def test_mertons_prices_solve_his_equation():
     problem, exact = fk.catalogue("merton")
     points = [[0.0, 4.5], [0.5, 4.7], [0.7, 4.6]]
     assert np.abs(residuals(problem, exact, points)).max() < 1e-5
+
+
+def test_polynomials_in_a_ball_have_known_sources():
+    """In the plane, of degrees 1 and 2 and radial ones; in space, many random directions."""
+    problem, exact = fractional_composite(2, 1.2)
+    points = [[0.1, 0.2], [-0.5, 0.3], [0.0, -0.8]]
+    assert np.abs(residuals(problem, exact, points)).max() < 1e-6
+    problem, exact = fractional_composite(5)
+    points = jnp.asarray([[0.3, -0.1, 0.2, 0.4, 0.1]]) + 1e-7 * jnp.arange(4000.0)[:, None]
+    found = residuals(problem, exact, points)
+    assert abs(found.mean()) < 4.0 * found.std() / 4000**0.5 < 0.1
+    frame = _directions(points[0], points[0])
+    np.testing.assert_allclose(frame[:5] @ frame[:5].T, np.eye(5), atol=1e-12)
 
 
 def test_jumps_are_in_both_forms_of_the_residual():

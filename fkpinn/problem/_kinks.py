@@ -1,0 +1,149 @@
+"""Kinks and jumps of the data at the end of time, on a line, and what time makes of them."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.stats import norm
+
+from .._compute import precision
+from .._types import Scalar, SpaceTimePoint
+from ._problem import Problem
+
+_CELLS = 4096  # among which kinks are looked for
+_HALVINGS = 45  # of a cell with a kink
+_STANDS_OUT = 8.0  # change over a cell with a kink, over those beside it
+_STAYS = 0.3  # of a change, when cells are halved; that of a smooth function goes to zero
+_COUNTS = 1e-6  # of the largest value, or slope; less is what a smooth function changes by
+_LARGE = 1e8  # second derivatives, in units of slopes over lengths, next to which others vanish
+_SOON = 1e-12  # times in units of the horizon that count as the end
+
+
+class Kink(NamedTuple):
+    """Where data jump by so much, in value and in slope."""
+
+    place: float
+    jump: float
+    bend: float
+
+
+class Smoothing(eqx.Module):
+    r"""What a diffusion makes of kinks at the end of time, after a short time: $G(t, x) - g(x)$.
+
+    Next to a kink of $g$ at $k$, where slopes change by $\beta$, the solution is $g$ plus
+    $\beta\,(s\,\psi(y) - (x - k)^+)$ with $\psi(y) = y\,\Phi(y) + \varphi(y)$, $y = (x + b\tau -
+    k)/s$ and $s^2 = a\tau$ the variance of a path in the time $\tau$ that is left; jumps by
+    $\gamma$ become $\gamma\,\Phi(y)$. Drift $b$ and variance $a$ are those halfway to the kink.
+    What remains of the equation is bounded, while for $g$ itself it is a point mass.
+
+    Args:
+        problem: on a line, with a horizon.
+        kinks: of its data.
+    """
+
+    problem: Problem = eqx.field(static=True)
+    kinks: tuple[Kink, ...] = eqx.field(static=True)
+
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
+        """What is added to the data."""
+        place, jump, bend = (jnp.asarray(row, z.dtype) for row in zip(*self.kinks, strict=True))
+        return jnp.sum(jax.vmap(lambda *kink: self._one(*kink, z))(place, jump, bend))
+
+    def _one(self, place: Scalar, jump: Scalar, bend: Scalar, z: SpaceTimePoint) -> Scalar:
+        layout = self.problem.layout
+        assert layout.horizon is not None
+        left = jnp.maximum(layout.time_left(z), _SOON * layout.horizon)
+        x = jnp.sum(layout.space(z))
+        drift, variance = self.motion(0.5 * (x + place), bend)
+        spread = jnp.sqrt(variance * left)
+        y = (x + drift * left - place) / spread
+        above = norm.cdf(y)
+        bent = spread * (y * above + norm.pdf(y)) - jax.nn.relu(x - place)
+        stepped = above - jnp.where(x > place, 1.0, 0.0).astype(z.dtype)
+        return bend * bent + jump * stepped
+
+    def motion(self, x: Scalar, bend: Scalar) -> tuple[Scalar, Scalar]:
+        """Drift and variance in a unit of time, where second derivatives are those of a kink."""
+        problem = self.problem
+        z = problem.layout.at_end(x[None])
+        drift, variance = jnp.sum(problem.drift(z)), jnp.sum(problem.sigma(z) ** 2)
+        given = problem.nonlinearity
+        if given is None or not given.second:
+            return drift, variance
+        assert problem.terminal is not None
+        value, none = problem.terminal(problem.space(z)), jnp.zeros(1, z.dtype)
+        large = jnp.where(bend == 0.0, 1.0, bend) * jnp.asarray(_LARGE, z.dtype)
+        adds = lambda q: given(z, value, none, jnp.full((1, 1), q))
+        return drift, variance + 2.0 * (adds(large) - adds(jnp.zeros_like(large))) / large
+
+
+def smoothing(problem: Problem) -> Smoothing | None:
+    """What time makes of the kinks of a problem on a line; None where it has none, or no noise."""
+    if problem.dim != 1 or problem.terminal is None or problem.diffusion.is_zero:
+        return None
+    with precision("float64"):
+        kinks = find_kinks(problem.terminal, *_range(problem))
+        found = Smoothing(problem, kinks)
+        variances = [found.motion(jnp.asarray(k.place), jnp.asarray(k.bend))[1] for k in kinks]
+        noisy = all(float(variance) > 0.0 for variance in variances)
+    return found if kinks and noisy else None
+
+
+def _range(problem: Problem) -> tuple[float, float]:
+    """Where answers are wanted and as much on both sides, within the domain."""
+    low, high = (float(np.asarray(a)[0]) for a in problem.box())
+    least, most = (float(np.asarray(a)[0]) for a in problem.domain.bounding_box())
+    return max(low - (high - low), least), min(high + (high - low), most)
+
+
+def find_kinks(data: Callable[..., Any], low: float, high: float) -> tuple[Kink, ...]:
+    """Places at which a function of one place jumps, or its slope does.
+
+    Args:
+        data: the function; called with arrays of one number.
+        low: where to begin.
+        high: where to end.
+    """
+    value = _jitted(data)
+    slope = _jitted(lambda x: jax.grad(lambda x: data(x))(x)[0])
+    places = sorted({*_leaps(value, low, high), *_leaps(slope, low, high)})
+    apart = (high - low) * 1e-9
+    kept = [p for i, p in enumerate(places) if i == 0 or p - places[i - 1] > 2 * apart]
+    sides = np.asarray(kept, np.float64)[:, None] + np.asarray([[-apart, apart]])
+    if not kept:
+        return ()
+    grid = np.linspace(low, high, _CELLS + 1)
+
+    def leaps(function):
+        found = np.diff(function(sides.ravel()).reshape(-1, 2), axis=1)[:, 0]
+        return np.where(np.abs(found) > _COUNTS * np.max(np.abs(function(grid))), found, 0.0)
+
+    rows = zip(kept, leaps(value), leaps(slope), strict=True)
+    return tuple(Kink(*map(float, row)) for row in rows)
+
+
+def _jitted(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:
+    many = jax.jit(jax.vmap(lambda x: jnp.asarray(function(x))))
+    return lambda x: np.asarray(many(jnp.asarray(x, jnp.float64)[:, None]), np.float64)
+
+
+def _leaps(function: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> list[float]:
+    """Places at which a function of many numbers is not continuous."""
+    grid = np.linspace(low, high, _CELLS + 1) + (high - low) * 1e-7 / np.pi  # kinks lie on grids
+    change = np.abs(np.diff(function(grid)))
+    beside = np.maximum(np.roll(change, 1), np.roll(change, -1))
+    beside[[0, -1]] = change[[1, -2]]
+    noise = 1e-9 * np.max(np.abs(function(grid)), initial=0.0)
+    (cells,) = np.nonzero(change > _STANDS_OUT * beside + noise)
+    left, right, first = grid[cells], grid[cells + 1], change[cells]
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (left + right)
+        lower = np.abs(function(middle) - function(left))
+        upper = np.abs(function(right) - function(middle))
+        in_upper = upper > lower
+        left, right = np.where(in_upper, middle, left), np.where(in_upper, right, middle)
+    stays = np.abs(function(right) - function(left)) > _STAYS * first
+    return [float(x) for x in 0.5 * (left + right)[stays]]

@@ -1,0 +1,96 @@
+"""Kinks of data at the end of time: where they are, and what a diffusion makes of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fkpinn as fk
+from fkpinn._solve import settings_for
+from fkpinn.nn import MLP, HardTerminal
+from fkpinn.problem import find_kinks, residual, smoothing
+
+
+def test_kinks_and_jumps_are_found():
+    """At their places to rounding, with their sizes; between other data, steep ones too."""
+    data = lambda x: jnp.where(x[0] > 0.3, 1.5, 0.0) + jnp.abs(x[0] - 0.7) + jnp.tanh(50 * x[0])
+    jump, bend = find_kinks(data, -2.0, 2.0)
+    np.testing.assert_allclose(jump, (0.3, 1.5, 0.0), atol=1e-6)
+    np.testing.assert_allclose(bend, (0.7, 0.0, 2.0), atol=1e-6)
+    np.testing.assert_allclose(bend.place, 0.7, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "smooth",
+    [lambda x: jnp.sin(20 * x[0]), lambda x: x[0] ** 3, lambda x: 2.0 * x[0], lambda x: 1.0],
+    ids=["steep", "cube", "line", "constant"],
+)
+def test_smooth_data_have_none(smooth):
+    assert find_kinks(smooth, -1.0, 1.3) == ()
+
+
+def _timed(data, **more):
+    given = {"horizon": 0.5, "terminal": data, "measure": fk.Along([0.0])} | more
+    return fk.Problem(fk.Space(1), **given, check=False)
+
+
+def test_with_constant_coefficients_the_smoothed_data_are_the_solution():
+    """Bachelier's price of a call, and a digital: the residual is zero."""
+    data = lambda x: jnp.maximum(x[0] - 0.1, 0.0) - jnp.where(x[0] > 0.2, 1.0, 0.0)
+    problem = _timed(data, drift=np.array([0.4]), diffusion=0.7)
+    adds = smoothing(problem)
+    # far above the kink the data themselves do not know of the drift
+    u = lambda z: adds(z) + jnp.maximum(z[1] - 0.1, 0.0) - jnp.where(z[1] > 0.2, 1.0, 0.0)
+    points = jnp.array([[0.0, 0.3], [0.4, -0.2], [0.499, 0.12], [0.49999, 0.1004]])
+    left = jax.jit(jax.vmap(lambda z: residual(problem, u, z)))(points)
+    np.testing.assert_allclose(left, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["uncertain-volatility", "american-put", "merton"])
+def test_residuals_of_smoothed_data_stay_bounded(name):
+    """Those of the data themselves would be a point mass, and here grow as one over the root."""
+    problem = fk.catalogue(name).problem
+    adds = smoothing(problem)
+    u = lambda z: problem.terminal(problem.space(z)) + adds(z)
+    found = jax.jit(jax.vmap(lambda z: residual(problem, u, z)))
+    worst = []
+    for left in (1e-2, 1e-4):
+        kink = adds.kinks[0]
+        spread = jnp.sqrt(adds.motion(jnp.asarray(kink.place), jnp.asarray(kink.bend))[1] * left)
+        x = kink.place + spread * jnp.linspace(-3.0, 3.1, 24)
+        z = jnp.stack([jnp.full(24, problem.layout.end - left), x], axis=1)
+        worst.append(float(jnp.max(jnp.abs(found(z)))))
+    assert worst[1] < 1.3 * worst[0]
+    # of the data smoothed with another variance it is of the size of one over the spread
+    assert worst[1] < 0.05 * float(abs(kink.bend) * spread / left)
+
+
+def test_a_kink_takes_the_volatility_that_its_sign_chooses():
+    """The dearest price takes the larger one where data bend upwards, else the smaller."""
+    problem = fk.catalogue("uncertain-volatility").problem
+    adds = smoothing(problem)
+    found = [
+        float(adds.motion(jnp.asarray(k.place), jnp.asarray(k.bend))[1]) ** 0.5 / k.place
+        for k in adds.kinks
+    ]
+    np.testing.assert_allclose(found, [0.2, 0.1, 0.2], rtol=1e-6)
+
+
+def test_networks_of_such_problems_have_the_data_built_in():
+    """On a line; in more dimensions, of smooth data and without noise they have not."""
+    call = lambda x: jnp.maximum(x[0], 0.0)
+    problem = _timed(call)
+    assert settings_for("quick", problem).network.hard
+    assert not settings_for("quick", _timed(lambda x: jnp.sin(x[0]))).network.hard
+    assert not settings_for("paper", problem).network.hard
+    assert smoothing(_timed(call, diffusion=0.0)) is None
+    plane = fk.Problem(
+        fk.Space(2), horizon=0.5, terminal=call, measure=fk.Along([0.0, 0.0]), check=False
+    )
+    assert smoothing(plane) is None
+    assert settings_for("quick", plane).points.time_power == 1.0
+    network = MLP(*problem.bounds(), [4], key=jax.random.key(0))
+    u = HardTerminal(network, problem.terminal, problem.layout, smoothing=smoothing(problem))
+    x = jnp.array([[-0.3], [0.0], [0.2]])
+    at_end = jax.vmap(u)(problem.layout.at_end(x))
+    np.testing.assert_allclose(at_end, jnp.maximum(x[:, 0], 0.0), atol=1e-6)
