@@ -50,7 +50,8 @@ class Smoothing(eqx.Module):
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """What is added to the data."""
         place, jump, bend = (jnp.asarray(row, z.dtype) for row in zip(*self.kinks, strict=True))
-        return jnp.sum(jax.vmap(lambda *kink: self._one(*kink, z))(place, jump, bend))
+        one = lambda place, jump, bend: self._one(place, jump, bend, z)
+        return jnp.sum(jax.vmap(one)(place, jump, bend))
 
     def _one(self, place: Scalar, jump: Scalar, bend: Scalar, z: SpaceTimePoint) -> Scalar:
         layout = self.problem.layout

@@ -254,11 +254,12 @@ def fractional_composite(dim: int, alpha: float = 1.5) -> tuple[Problem, ScalarF
     )
 
     def weighted(sizes: list[float]) -> ScalarField:
-        return lambda x: sum(s * part[3](x) for s, part in zip(sizes, parts, strict=True))
+        by = lambda x: jnp.stack([part[3](x) for part in parts])
+        return lambda x: jnp.dot(jnp.asarray(np.asarray(sizes), x.dtype), by(x))
 
     jumps = Stable(alpha)
     polynomial = weighted([size for size, *_ in parts])
-    source = weighted([size * jumps.ball_eigenvalue(dim, l, n) for size, l, n, _ in parts])
+    source = weighted([s * jumps.ball_eigenvalue(dim, *degrees) for s, *degrees, _ in parts])
     ball = Ball([0.0] * dim, 1.0)
     problem = fractional_poisson(ball, source, alpha=alpha, name=f"fractional-poisson-{dim}d")
     inside = lambda x: jnp.maximum(1.0 - jnp.sum(x**2), 0.0)
