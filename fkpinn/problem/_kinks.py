@@ -1,5 +1,6 @@
 """Kinks and jumps of the data at the end of time, on a line, and what time makes of them."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,9 +11,10 @@ import numpy as np
 from jax.scipy.stats import norm
 
 from .._compute import precision
-from .._types import Scalar, SpaceTimePoint
+from .._types import Scalar, SpaceTimePoint, Vector
 from ._problem import Problem
 
+_ORDERS = 4  # of derivatives whose jumps are smoothed, from the value on
 _CELLS = 4096  # among which kinks are looked for
 _HALVINGS = 45  # of a cell with a kink
 _STANDS_OUT = 8.0  # change over a cell with a kink, over those beside it
@@ -23,21 +25,21 @@ _SOON = 1e-12  # times in units of the horizon that count as the end
 
 
 class Kink(NamedTuple):
-    """Where data jump by so much, in value and in slope."""
+    """Where data are not smooth, and by how much their value and first derivatives jump there."""
 
     place: float
-    jump: float
-    bend: float
+    leaps: tuple[float, ...]
 
 
 class Smoothing(eqx.Module):
     r"""What a diffusion makes of kinks at the end of time, after a short time: $G(t, x) - g(x)$.
 
-    Next to a kink of $g$ at $k$, where slopes change by $\beta$, the solution is $g$ plus
-    $\beta\,(s\,\psi(y) - (x - k)^+)$ with $\psi(y) = y\,\Phi(y) + \varphi(y)$, $y = (x + b\tau -
-    k)/s$ and $s^2 = a\tau$ the variance of a path in the time $\tau$ that is left; jumps by
-    $\gamma$ become $\gamma\,\Phi(y)$. Drift $b$ and variance $a$ are those halfway to the kink.
-    What remains of the equation is bounded, while for $g$ itself it is a point mass.
+    Next to $k$, where the $n$-th derivative of $g$ jumps by $c_n$, the solution is $g$ plus
+    $\sum_n c_n\,(s^nI_n(y) - ((x - k)^+)^n/n!)$, with $y = (x + b\tau - k)/s$, $s^2 = a\tau$ the
+    variance of a path in the time $\tau$ that is left, and $I_n$ the $n$-th integral of the normal
+    distribution function: a jump becomes $\Phi(y)$, a kink $s\,(y\,\Phi(y) + \varphi(y))$. Drift
+    $b$ and variance $a$ are those halfway to the kink. What remains of the equation is bounded,
+    while for $g$ itself it is a point mass.
 
     Args:
         problem: on a line, with a horizon.
@@ -49,22 +51,36 @@ class Smoothing(eqx.Module):
 
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """What is added to the data."""
-        place, jump, bend = (jnp.asarray(row, z.dtype) for row in zip(*self.kinks, strict=True))
-        one = lambda place, jump, bend: self._one(place, jump, bend, z)
-        return jnp.sum(jax.vmap(one)(place, jump, bend))
+        place, leaps = (jnp.asarray(rows, z.dtype) for rows in zip(*self.kinks, strict=True))
+        return jnp.sum(jax.vmap(lambda place, leaps: self._one(place, leaps, z))(place, leaps))
 
-    def _one(self, place: Scalar, jump: Scalar, bend: Scalar, z: SpaceTimePoint) -> Scalar:
+    def _one(self, place: Scalar, leaps: Vector, z: SpaceTimePoint) -> Scalar:
         layout = self.problem.layout
         assert layout.horizon is not None
-        left = jnp.maximum(layout.time_left(z), _SOON * layout.horizon)
+        gone = layout.pace * (layout.time(z) - layout.end)
+        # a time of zero, too, has a derivative
+        left = jnp.where(gone > 0.0, gone, -gone) + _SOON * layout.horizon
         x = jnp.sum(layout.space(z))
-        drift, variance = self.motion(0.5 * (x + place), bend)
-        spread = jnp.sqrt(variance * left)
-        y = (x + drift * left - place) / spread
-        above = norm.cdf(y)
-        bent = spread * (y * above + norm.pdf(y)) - jax.nn.relu(x - place)
-        stepped = above - jnp.where(x > place, 1.0, 0.0).astype(z.dtype)
-        return bend * bent + jump * stepped
+        drift, variance = self.motion(0.5 * (x + place), leaps[1])
+        ahead, square = x + drift * left - place, variance * left
+        spread = jnp.sqrt(square)
+        y = ahead / spread
+        up, above = y > 0.0, x > place
+        over = jnp.where(above, x - place, 0.0)
+        # I_n(y) is a polynomial where y > 0, but for I_n(-y); without it most digits would cancel
+        y = jnp.where(up, -y, y)
+        power, before, now = jnp.ones_like(x), norm.pdf(y), norm.cdf(y)
+        lower, plain = jnp.zeros_like(x), jnp.ones_like(x)
+        total = jnp.zeros_like(x)
+        for n in range(_ORDERS):
+            tail = power * now
+            smooth = jnp.where(up, plain + (tail if n % 2 else -tail), tail)
+            sharp = jnp.where(above, over**n / math.factorial(n), 0.0)
+            total = total + leaps[n] * (smooth - sharp)
+            before, now = now, (y * now + before) / (n + 1)
+            lower, plain = plain, (ahead * plain + square * lower) / (n + 1)
+            power = power * spread
+        return total
 
     def motion(self, x: Scalar, bend: Scalar) -> tuple[Scalar, Scalar]:
         """Drift and variance in a unit of time, where second derivatives are those of a kink."""
@@ -88,7 +104,7 @@ def smoothing(problem: Problem) -> Smoothing | None:
     with precision("float64"):
         kinks = find_kinks(problem.terminal, *_range(problem))
         found = Smoothing(problem, kinks)
-        variances = [found.motion(jnp.asarray(k.place), jnp.asarray(k.bend))[1] for k in kinks]
+        variances = [found.motion(jnp.asarray(k.place), jnp.asarray(k.leaps[1]))[1] for k in kinks]
         noisy = all(float(variance) > 0.0 for variance in variances)
     return found if kinks and noisy else None
 
@@ -108,22 +124,28 @@ def find_kinks(data: Callable[..., Any], low: float, high: float) -> tuple[Kink,
         low: where to begin.
         high: where to end.
     """
-    value = _jitted(data)
-    slope = _jitted(lambda x: jax.grad(lambda x: data(x))(x)[0])
-    places = sorted({*_leaps(value, low, high), *_leaps(slope, low, high)})
+    derivatives = [_jitted(data)]
+    for _ in range(1, _ORDERS):
+        data = _derivative(data)
+        derivatives.append(_jitted(data))
+    places = sorted({*_leaps(derivatives[0], low, high), *_leaps(derivatives[1], low, high)})
     apart = (high - low) * 1e-9
     kept = [p for i, p in enumerate(places) if i == 0 or p - places[i - 1] > 2 * apart]
-    sides = np.asarray(kept, np.float64)[:, None] + np.asarray([[-apart, apart]])
     if not kept:
         return ()
     grid = np.linspace(low, high, _CELLS + 1)
+    sides = np.asarray(kept, np.float64)[:, None] + np.asarray([[-apart, apart]])
 
     def leaps(function):
         found = np.diff(function(sides.ravel()).reshape(-1, 2), axis=1)[:, 0]
         return np.where(np.abs(found) > _COUNTS * np.max(np.abs(function(grid))), found, 0.0)
 
-    rows = zip(kept, leaps(value), leaps(slope), strict=True)
-    return tuple(Kink(*map(float, row)) for row in rows)
+    rows = zip(kept, np.stack([leaps(f) for f in derivatives], axis=1).tolist(), strict=True)
+    return tuple(Kink(place, tuple(row)) for place, row in rows)
+
+
+def _derivative(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: jax.grad(lambda x: jnp.reshape(function(x), ()))(x)[0]
 
 
 def _jitted(function: Callable[..., Any]) -> Callable[[np.ndarray], np.ndarray]:

@@ -18,7 +18,7 @@ from ._jumps import (
     NormalJump,
 )
 from ._manufactured import as_field
-from ._measure import Along
+from ._measure import AbstractMeasure, Along
 from ._problem import Problem
 from ._stable import Stable
 
@@ -77,6 +77,7 @@ def merton(
     rate: float,
     mean: float,
     std: float,
+    measure: AbstractMeasure | None = None,
     name: str = "merton",
 ) -> Problem:
     r"""Price of a European option where the asset jumps by lognormal factors (Merton, 1976).
@@ -87,18 +88,19 @@ def merton(
 
     Args:
         payoff: what is paid at the end, a function of the price.
-        spot: the price now; the answer is wanted along its paths.
+        spot: the price now.
         volatility: $\sigma$, without the jumps.
         interest: $r$.
         horizon: time to the end.
         rate: $\lambda$, jumps in a unit of time.
         mean: of $Z$, the jump of the logarithm.
         std: standard deviation of $Z$.
+        measure: where the answer is wanted, in $(t, x)$; by default along paths from `spot`.
         name: a name for reports.
     """
     grows = math.exp(mean + 0.5 * std**2) - 1.0
     law = NormalJump(mean, std)
-    return _option(payoff, law, grows, spot, volatility, interest, horizon, rate, name)
+    return _option(payoff, law, grows, spot, volatility, interest, horizon, rate, measure, name)
 
 
 def kou(
@@ -112,6 +114,7 @@ def kou(
     up: float,
     mean_up: float,
     mean_down: float,
+    measure: AbstractMeasure | None = None,
     name: str = "kou",
 ) -> Problem:
     """Price of a European option where the logarithm jumps up or down by exponential laws.
@@ -120,7 +123,7 @@ def kou(
 
     Args:
         payoff: what is paid at the end, a function of the price.
-        spot: the price now; the answer is wanted along its paths.
+        spot: the price now.
         volatility: without the jumps.
         interest: the rate of interest.
         horizon: time to the end.
@@ -128,6 +131,7 @@ def kou(
         up: probability of a jump upwards.
         mean_up: mean size of jumps upwards, below 1, so that prices have a mean.
         mean_down: mean size of jumps downwards.
+        measure: where the answer is wanted; by default along paths from `spot`.
         name: a name for reports.
     """
     if not mean_up < 1.0:
@@ -136,7 +140,7 @@ def kou(
         )
     law = DoubleExponentialJump(up, mean_up, mean_down)
     grows = up / (1.0 - mean_up) + (1.0 - up) / (1.0 + mean_down) - 1.0
-    return _option(payoff, law, grows, spot, volatility, interest, horizon, rate, name)
+    return _option(payoff, law, grows, spot, volatility, interest, horizon, rate, measure, name)
 
 
 def _option(
@@ -148,6 +152,7 @@ def _option(
     interest: float,
     horizon: float,
     rate: float,
+    measure: AbstractMeasure | None,
     name: str,
 ) -> Problem:
     """The price in the logarithm of that of the asset, which `grows` by a jump on average."""
@@ -161,7 +166,7 @@ def _option(
         reaction=interest,
         horizon=horizon,
         terminal=lambda x: payoff(jnp.exp(x[0])),
-        measure=Along([math.log(spot)]),
+        measure=measure or Along([math.log(spot)]),
         jumps=CompoundPoisson(rate, law),
         name=name,
     )
@@ -244,12 +249,12 @@ def fractional_composite(dim: int, alpha: float = 1.5) -> tuple[Problem, ScalarF
     """
     half = 0.5 * alpha
     signs = np.resize([1.0, -1.0], dim)
-    pairs = (np.arange(0, dim - 1, 2), np.arange(1, dim, 2))
+    last = dim - dim % 2
     radial = lambda x: 1.0 + half - (half + 0.5 * dim + 1.0) * (1.0 - jnp.sum(x**2))
     parts = (  # size, degrees l and n, and the polynomial
         (1.0, 0, 0, lambda x: jnp.ones((), x.dtype)),
         (0.5, 1, 0, lambda x: jnp.sum(jnp.asarray(signs, x.dtype) * x)),
-        (3.0, 2, 0, lambda x: jnp.sum(x[pairs[0]] * x[pairs[1]])),
+        (3.0, 2, 0, lambda x: jnp.sum(x[0:last:2] * x[1:last:2])),
         (0.5, 0, 1, radial),
     )
 

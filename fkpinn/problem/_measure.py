@@ -300,9 +300,11 @@ class Along(AbstractMeasure):
 
     Args:
         start: where paths start, one number an axis.
+        spread: standard deviation of normal starts around that one, for answers from many of them.
     """
 
     start: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
+    spread: float = eqx.field(static=True, default=0.0)
     dynamics: AbstractDynamics | None = None
     reach: tuple[Any, Any] | None = eqx.field(static=True, default=None)
 
@@ -324,8 +326,9 @@ class Along(AbstractMeasure):
         """Paths of this process, unless it already has one."""
         if self.dynamics is not None:
             return self
-        hull = extent(region, Along(self.start, dynamics))
-        return Along(self.start, dynamics, (frozen(hull.lower), frozen(hull.upper)))
+        hull = extent(region, Along(self.start, self.spread, dynamics))
+        reach = (frozen(hull.lower), frozen(hull.upper))
+        return Along(self.start, self.spread, dynamics, reach)
 
     def box(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Where paths are, three deviations around their mean."""
@@ -338,6 +341,8 @@ class Along(AbstractMeasure):
         d = region.layout.dim
         if len(self.start) != d or not np.all(np.isfinite(self.start)):
             raise ValueError(f"`Along(start)` must have {d} finite numbers; got {self.start}.")
+        if not 0.0 <= self.spread < np.inf:
+            raise ValueError(f"`spread` must be a number from 0 on; got {self.spread!r}.")
         if not region.layout.timed:
             raise ValueError("`Along(start)` is for problems with a `horizon`.")
         return self
@@ -370,7 +375,10 @@ class Along(AbstractMeasure):
             own = Words(word + jnp.asarray(k, jnp.uint32) * np.uint32(0x85EBCA6B))
             return moved + moves.jumps.increment(own, z, dt, layout.dim)[1]
 
-        x = jax.lax.fori_loop(0, n, step, jnp.asarray(np.asarray(self.start), rest.dtype))
+        x = jnp.asarray(np.asarray(self.start), rest.dtype)
+        if self.spread:
+            x = x + self.spread * jr.normal(fold(_key(rest), "start"), x.shape, rest.dtype)
+        x = jax.lax.fori_loop(0, n, step, x)
         return Draw(layout.point(time, x), region.domain.contains(x))
 
 

@@ -82,7 +82,7 @@ def sampled_residual(
 
 def _residual(problem: Problem, at: Taylor, slope: Scalar, z: SpaceTimePoint) -> Scalar:
     """The sum of its terms; what is zero by declaration is left out, derivatives of it too."""
-    total = 0.5 * at.curvature
+    total = jnp.zeros_like(at.value) if problem.diffusion.is_zero else 0.5 * at.curvature
     if problem.dynamics.has_first_order:
         total = total + slope
     if not problem.reaction.is_zero:

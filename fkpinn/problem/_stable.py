@@ -105,6 +105,7 @@ class Stable(AbstractJumps):
                 f"{type(around.domain).__name__}. Labels know every domain: "
                 f"`fk.estimate_labels(problem, points, ...)`."
             )
+        z = around.at(z, _off_the_wall(around.domain, around.layout.space(z)))
         here = u(z)
         along = lambda theta: self._along(u, around, z, here, theta)
         rows = _directions(z, around.layout.space(z))
@@ -201,6 +202,18 @@ def _orthonormal(rows: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return done.at[i].set(row / jnp.sqrt(jnp.sum(row**2)))
 
     return jax.lax.fori_loop(0, len(rows), one, jnp.zeros_like(rows))
+
+
+def _off_the_wall(domain: Any, x: Point) -> Point:
+    """Not so close to the wall that differences of values are rounding; paths are rarely there."""
+    least = (1e-3 if x.dtype == jnp.float32 else 1e-5) * 0.5 * float(domain.diameter())
+    if isinstance(domain, Ball):
+        center = jnp.asarray(domain.center, x.dtype)
+        far = jnp.sqrt(jnp.sum((x - center) ** 2))
+        most = domain.radius - least
+        return jnp.where(far > most, center + (x - center) * most / jnp.maximum(far, most), x)
+    lower, upper = (jnp.asarray(a, x.dtype) for a in domain.bounding_box())
+    return jnp.clip(x, lower + least, upper - least)
 
 
 def _way(domain: Any, x: Point, theta: Vector) -> Scalar:
