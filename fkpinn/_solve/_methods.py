@@ -6,7 +6,7 @@ from typing import Any
 
 from ..labels import Labels
 from ..loss import AbstractWeighting, Annealed, Fixed, Uncertainty
-from ..problem import Problem
+from ..problem import Problem, smoothing
 from ..train import LBFGS, Adam, NaturalGradient, NystromNewton, Phase
 from ._settings import Settings, close_matches
 
@@ -76,7 +76,8 @@ def natural_phases(work: Weighted) -> list[Phase]:
     start = max(least, _START)
     steps = training.steps or _NATURAL_STEPS
     # next to kinks of the data residuals stay large, and which of them a draw sees is chance
-    settle = round(_WHOLE * steps) if work.settings.points.time_power else None
+    rough = work.settings.points.time_power or smoothing(work.problem) is not None
+    settle = round(_WHOLE * steps) if rough else None
     optimizer = NaturalGradient(
         damping=start, least=least, momentum=training.momentum, settle=settle
     )

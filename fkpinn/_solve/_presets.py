@@ -87,7 +87,7 @@ _DRIVEN = {
 }
 _DRIVEN_HOW = {
     "quick": {"points.n_collocation": 2000, "certificate.rounds": 2},
-    "best": {"network.widths": (64, 64, 64), "labels.n_paths": 128, "certificate.rounds": 3},
+    "best": {"network.widths": (64, 64, 64), "certificate.rounds": 3},
 }
 _DRIVEN_ON_CPU = {
     "quick": {
@@ -98,7 +98,6 @@ _DRIVEN_ON_CPU = {
     "best": {
         "network.widths": (32, 32, 32),
         "points.n_collocation": 4000,
-        "labels.n_paths": 16,
         "certificate.rounds": 3,
         "certificate.seconds": 60.0,
     },
@@ -106,6 +105,9 @@ _DRIVEN_ON_CPU = {
 _POINTS_A_PARAMETER = 1.6  # fewer can be pleased without a word about what lies between them
 _MOST_POINTS = 32_000
 _MOST_DERIVATIVES = 1 << 31  # of all points by all parameters: 16 GiB
+_TENS = (
+    20  # dimensions in which labels of many paths pay; in 50 training does not keep up with them
+)
 _NARROW = 64  # a first layer of fewer units than dimensions is blind along some direction
 _DIRECTIONS = 128
 
@@ -186,6 +188,8 @@ def _driven(preset: str, found: Settings, problem: Problem) -> Settings:
     found = found.changed(_DRIVEN | _DRIVEN_HOW[preset])
     if current().on_cpu:
         return found.changed(_DRIVEN_ON_CPU.get(preset, {}))
+    if preset == "best" and problem.dim <= _TENS:
+        found = found.changed({"labels.n_paths": 128})
     first = _DIRECTIONS if problem.dim > _NARROW else found.network.widths[0]
     found = found.changed({"network.widths": (first, *found.network.widths[1:])})
     most = min(_MOST_POINTS, _MOST_DERIVATIVES // _parameters(found, problem))

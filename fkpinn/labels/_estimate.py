@@ -47,7 +47,7 @@ _PLACES = 1 << 14  # least room for visited places, so that runs of fewer paths 
 
 def estimate_labels(
     problem: Problem,
-    points: Float[Array, "n z"],
+    points: Float[Array, "n z"] | Float[np.ndarray, "n z"],
     *,
     n_paths: int,
     dt: float | None = None,
@@ -108,6 +108,7 @@ def estimate_labels(
     Returns:
         `Labels`: value, standard error and number of unfinished paths at every point.
     """
+    points = jnp.asarray(points)
     if scheme == "branching":
         given = {
             "dt": dt, "refine": refine, "control": control, "store": store, "bias": bias or None,

@@ -13,7 +13,8 @@ from ._lane import Jumping, Lane
 def start_jumping(word: UInt32[Array, ""], zero: Scalar) -> Jumping:
     """What a path that jumps carries along, from a random word."""
     words, uniform = Words(word).uniform(zero.dtype)
-    return Jumping(words, -jnp.log(uniform), zero, jnp.zeros((), jnp.int32))
+    none = jnp.zeros((), jnp.int32)
+    return Jumping(words, -jnp.log(uniform), zero, none, none)
 
 
 def whole_time(lane: Lane) -> Scalar:
@@ -39,7 +40,7 @@ def until_jump(problem: Problem, lane: Lane, dt: Scalar) -> tuple[Scalar, Bool[A
     return jnp.where(due, wait, dt), due
 
 
-def jumped(
+def stepped(
     problem: Problem,
     lane: Lane,
     x: Point,
@@ -47,7 +48,7 @@ def jumped(
     due: Bool[Array, ""],
     ended: Bool[Array, ""],
 ) -> tuple[Lane, Point, Bool[Array, ""]]:
-    """The path after its step, and after a jump if one is due and it has not ended.
+    """The path after a step, waiting where a jump is due; what jumps in every step has done so.
 
     Args:
         problem: the boundary value problem.
@@ -57,27 +58,49 @@ def jumped(
         due: whether a jump is.
         ended: whether it has left in this step.
     """
-    jumping, jumps, dim = lane.jumping, problem.jumps, problem.dim
+    jumping, jumps = lane.jumping, problem.jumps
     assert jumping is not None
-    words, elapsed = jumping.words, jumping.elapsed + dt
-    moved = lane._replace(jumping=jumping._replace(elapsed=elapsed))
+    elapsed = jumping.elapsed + dt
     if isinstance(jumps, CompoundPoisson):
-        clock, y, words = _proposed(jumps, problem, moved, x, words)
-        clock = jnp.where(due, clock, jumping.clock - dt * jumps.highest)
-    else:
-        assert isinstance(jumps, Stable)
-        words, gain = jumps.increment(words, moved.at(problem.layout, x), dt, dim)
-        clock, y = jumping.clock, x + gain
-    now = due & ~ended
-    x = jnp.where(now, y, x)
-    out = jnp.zeros((), bool)
-    if problem.exterior is not None:
-        out = now & ~(problem.domain.level(x) < 0)  # NaN is out too
-    keep = lambda new, old: jnp.where(due, new, old)
+        clock = jumping.clock - dt * jumps.highest
+        waits = (due & ~ended).astype(jnp.int32)
+        state = jumping._replace(clock=clock, elapsed=elapsed, due=waits)
+        return lane._replace(jumping=state), x, ended
+    assert isinstance(jumps, Stable)
+    moved = lane._replace(jumping=jumping._replace(elapsed=elapsed))
+    words, gain = jumps.increment(jumping.words, moved.at(problem.layout, x), dt, problem.dim)
+    y = jnp.where(ended, x, x + gain)
+    out = ~ended & _outside(problem, y)
+    state = Jumping(words, jumping.clock, elapsed, out.astype(jnp.int32), jumping.due)
+    return moved._replace(jumping=state), y, ended | out
+
+
+def jumped(problem: Problem, lane: Lane) -> Lane:
+    """The path after its jump, if it waits for one.
+
+    Few paths jump in a step, and all would have to draw one; so they wait for some steps.
+    """
+    jumping, jumps = lane.jumping, problem.jumps
+    if jumping is None or not isinstance(jumps, CompoundPoisson):
+        return lane
+    clock, y, words = _proposed(jumps, problem, lane, lane.x, jumping.words)
+    now = (jumping.due > 0) & (lane.running > 0)
+    x = jnp.where(now, y, lane.x)
+    out = now & _outside(problem, x)
+    keep = lambda new, old: jnp.where(now, new, old)
     state = Jumping(
-        Words(keep(words.state, jumping.words.state)), clock, elapsed, out.astype(jnp.int32)
-    )
-    return moved._replace(jumping=state), x, ended | out
+        Words(keep(words.state, jumping.words.state)), keep(clock, jumping.clock),
+        jumping.elapsed, keep(out.astype(jnp.int32), jumping.out), jnp.zeros_like(jumping.due),
+    )  # fmt: skip
+    running = jnp.where(out, 0, lane.running)
+    return lane._replace(x=x, running=running, jumping=state)
+
+
+def _outside(problem: Problem, x: Point) -> Bool[Array, ""]:
+    """Whether a jump led where data are given outside."""
+    if problem.exterior is None:
+        return jnp.zeros((), bool)
+    return ~(problem.domain.level(x) < 0)  # NaN is out too
 
 
 def _proposed(

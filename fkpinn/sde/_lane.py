@@ -60,6 +60,7 @@ class Jumping(NamedTuple):
     clock: Scalar  # until the next jump, in mean times between two
     elapsed: Scalar
     out: Int32[Array, ""]  # 1 if the last jump led outside
+    due: Int32[Array, ""]  # 1 if it waits where it jumps
 
 
 class Lane(NamedTuple):
@@ -98,8 +99,14 @@ class Lane(NamedTuple):
         return layout.point(self.start + layout.pace * gone, x)
 
     def then(self, moved: "Lane") -> "Lane":
-        """The path after a step, or as it was if it had ended before."""
-        return jax.tree.map(lambda new, old: jnp.where(self.running > 0, new, old), moved, self)
+        """The path after a step, or as it was if it had ended before, or waits for a jump."""
+        moves = self.running > 0
+        if self.jumping is not None:
+            moves = moves & (self.jumping.due == 0)
+        kept = jax.tree.map(lambda new, old: jnp.where(moves, new, old), moved, self)
+        if self.jumping is None:
+            return kept
+        return kept._replace(step=jnp.where(self.running > 0, moved.step, self.step))
 
 
 class Numbers(NamedTuple):
@@ -161,6 +168,11 @@ class AbstractWalk(eqx.Module):
     def short(self) -> bool:
         """Whether paths end after some ten steps."""
         return False
+
+    @property
+    def read_every(self) -> int:
+        """Steps of which one reads the source for all."""
+        return 1
 
     def varies(self, problem: Problem) -> bool:
         """Whether time steps of a path differ."""

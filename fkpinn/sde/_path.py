@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int32, UInt32
 
 from .._types import Point, Scalar, SpaceTimePoint
-from ..problem import OfCandidate, Problem
+from ..problem import CompoundPoisson, OfCandidate, Problem
 from ._exit import AbstractExit, spread_across
-from ._jump import jumped, until_jump, whole_time
+from ._jump import jumped, stepped, until_jump, whole_time
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 from ._reflect import Wall, collect_flux, discounted, meet_walls, nearest_end
 from ._stepper import AbstractStepper
+
+_UNTIL_JUMPS = 4  # steps after which paths jump that wait for it
 
 Noise: TypeAlias = Float[Array, " m"]
 Drawn: TypeAlias = Float[Array, " w"]
@@ -48,7 +50,9 @@ class Scheme(AbstractWalk):
         """Any problem will do."""
 
     def together(self, problem: Problem) -> int:
-        """Steps that share one look at the source."""
+        """Steps that share one look at the source; and after which paths jump that are to."""
+        if self.read_every == 1 and isinstance(problem.jumps, CompoundPoisson):
+            return _UNTIL_JUMPS
         return self.read_every
 
     def varies(self, problem: Problem) -> bool:
@@ -77,12 +81,18 @@ class Scheme(AbstractWalk):
         count = len(numbers.normals) // need.normals
         if self.read_every == 1:
             for k in range(count):
-                lane, _ = _step(problem, self, control, lane, *numbers.of_step(k, need))
-            return lane
+                lane = self.step(problem, control, lane, *numbers.of_step(k, need))
+            return jumped(problem, lane)
         reading = self.choose_step_to_read(problem, lane, numbers.of_step(0, need).uniforms)
         for k in range(count):
             reading = self.step_and_read(problem, control, reading, *numbers.of_step(k, need))
         return self.add_what_was_read(problem, reading)
+
+    def step(
+        self, problem: Problem, control: Control, lane: Lane, noise: Noise, uniform: Drawn
+    ) -> Lane:
+        """Take one step, and read data at its beginning."""
+        return _step(problem, self, control, lane, noise, uniform)[0]
 
     def choose_step_to_read(self, problem: Problem, lane: Lane, uniform: Drawn) -> "Reading":
         """Before the first of `read_every` steps: choose the one at which data are read."""
@@ -106,6 +116,8 @@ class Scheme(AbstractWalk):
         before = reading.lane
         lane, paying = _step(problem, self, control, before, noise, uniform)
         now = (before.step == reading.step) & (before.running > 0)
+        if before.jumping is not None:
+            now = now & (before.jumping.due == 0)
         keep = lambda new, old: jnp.where(now, new, old)
         paying = jax.tree.map(keep, paying, reading.paying)
         return Reading(lane, reading.step, paying, keep(jnp.int32(1), reading.found))
@@ -114,7 +126,8 @@ class Scheme(AbstractWalk):
         """After the last of them: what was seen counts for all."""
         lane = reading.lane
         more = lane.partial + self.read_every * _income(problem, self, reading.paying)
-        return lane._replace(partial=jnp.where(reading.found > 0, more, lane.partial))
+        read = lane._replace(partial=jnp.where(reading.found > 0, more, lane.partial))
+        return jumped(problem, read)
 
     def left(self, problem: Problem, lane: Lane) -> Point:
         """Where the exit rule says, or where a jump led."""
@@ -211,7 +224,7 @@ def _step(
         last = dt if due is None else jnp.where(due, 0.0, dt)
         moved = moved._replace(varying=lane.varying._replace(last=last))
     if due is not None:
-        moved, x, ended = jumped(problem, moved, x, dt, due, ended)
+        moved, x, ended = stepped(problem, moved, x, dt, due, ended)
     moved = moved._replace(step=step, x=x, log_discount=log_discount, partial=partial)
     running = ~ended
     if lane.n_steps is not None and moved.jumping is not None:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, UInt32
 from .._compute import Lanes, current, in_context
 from ..problem import Problem
 from ._apart import apart
-from ._jump import start_jumping
+from ._jump import jumped, start_jumping
 from ._lane import NEAR, AbstractWalk, Lane, Numbers, Varying, Visit
 from ._path import Scheme
 from ._random import (
@@ -434,7 +434,7 @@ def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) ->
     """Start new paths in idle lanes, run all for some rounds, and harvest those that end."""
     state = _refill(how, queue, state)
     lanes = _split(state.lanes) if how.apart else state.lanes
-    if how.kernel and _together(how) == 1:
+    if how.kernel and how.walk.read_every == 1:
         lanes = _launch(how, queue.seed, lanes, rounds)
     else:
         one = lambda _, lanes: _round(how, queue.seed, lanes)
@@ -515,7 +515,7 @@ def _steps_in_rows(how: _How, seed: tuple, lanes: Lane) -> Lane:
 def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Steps with an array for each coordinate: arithmetic alone, which moves no memory."""
     need, together, single = how.walk.need(how.problem), _together(how), _example(lanes)
-    if how.kernel and together > 1 and together % _unit(how) == 0:
+    if how.kernel and how.walk.read_every > 1 and together % _unit(how) == 0:
         return _steps_between_readings(how, seed, lanes)
     draw_normals, draw_uniforms = _draws(how, seed, lanes)
     if not how.unroll:
@@ -600,7 +600,9 @@ def _example(lanes: Lane) -> Lane:
 
 
 class _Parts(NamedTuple):
-    """What steps of which one is read are made of, for all paths."""
+    """What steps that belong together are made of, for all paths: one of them is read, or some end
+    where a path waits until it jumps.
+    """
 
     choose: Callable[..., Any]
     take: Callable[..., Any]
@@ -611,9 +613,14 @@ def _parts(how: _How, single: Lane, lift: Callable[..., Any] = apart) -> _Parts:
     walk, problem, need, dtype = how.walk, how.problem, how.walk.need(how.problem), single.dt.dtype
     assert isinstance(walk, Scheme)
     noise, uniform = _vector(need.normals, dtype), _vector(need.uniforms, dtype)
-    choose = functools.partial(walk.choose_step_to_read, problem)
-    take = functools.partial(walk.step_and_read, problem, how.control)
-    add = functools.partial(walk.add_what_was_read, problem)
+    if walk.read_every > 1:
+        choose = functools.partial(walk.choose_step_to_read, problem)
+        take = functools.partial(walk.step_and_read, problem, how.control)
+        add = functools.partial(walk.add_what_was_read, problem)
+    else:
+        choose = lambda lane, uniform: lane
+        take = functools.partial(walk.step, problem, how.control)
+        add = functools.partial(jumped, problem)
     reading = jax.eval_shape(choose, single, uniform)
     return _Parts(
         lift(choose, single, uniform), lift(take, reading, noise, uniform), lift(add, reading)

@@ -83,7 +83,7 @@ def test_green_and_exit_laws_of_stable_processes_have_their_moments():
     many = 0.4 * np.asarray(jax.random.normal(jax.random.key(0), (400, dim)))
     many = many[np.sum(many**2, axis=1) < 0.9]
     found = np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(many)))
-    assert abs(found.mean()) < 4.0 * found.std() / len(found) ** 0.5  # directions are random
+    assert np.abs(found).max() < 1e-9  # frames of directions are random, their means exact here
 
 
 def test_steps_of_a_stable_process_come_close_to_spheres():
