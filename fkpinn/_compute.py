@@ -10,12 +10,14 @@ import os
 import platform
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 
 _R = TypeVar("_R")
 _SWITCH = "FKPINN_CACHE"
@@ -25,6 +27,10 @@ _WORTH_KEEPING = 0.05  # seconds of compilation
 FEW_DIMENSIONS = 3  # where all points of a domain can be seen, and paths are cheap
 _KERNEL_DIMENSIONS = 32  # up to which a kernel keeps a path in registers
 _COORDINATES = 1 << 24  # of all paths that an accelerator moves at a time
+
+
+_AXIS = "devices"
+OVER_DEVICES = PartitionSpec(_AXIS)  # of arrays whose leading axis is split over devices
 
 
 class Lanes(NamedTuple):
@@ -59,6 +65,8 @@ class Compute:
         row_chunk: rows of a loss whose derivatives stay in a core's cache; None for all at once.
         jacobian_entries: of the derivatives of one chunk of rows.
         lanes: how paths run side by side; by default chosen for their number.
+        devices: that share the work, by default all that this process sees. Their number changes no
+            bit of a label.
     """
 
     backend: str
@@ -66,11 +74,29 @@ class Compute:
     row_chunk: int | None
     jacobian_entries: int
     lanes: Lanes | None = None
+    devices: tuple[Any, ...] = ()
 
     @classmethod
     def here(cls) -> "Compute":
         """The default device of this process."""
         return _on_backend(jax.default_backend())
+
+    def limited(self, devices: int | Sequence[int]) -> "Compute":
+        """The same with so many devices, or with these, by their numbers in this process."""
+        there = jax.local_devices(backend=self.backend)
+        which = list(range(devices)) if isinstance(devices, int) else list(devices)
+        if not which or len(set(which)) < len(which) or not set(which) <= set(range(len(there))):
+            raise ValueError(
+                f"`devices` must be a number from 1 to {len(there)}, or different numbers from 0 "
+                f"to {len(there) - 1}; got {devices!r}. jax sees {len(there)} "
+                f"{self.backend} device{'s' * (len(there) > 1)} here."
+            )
+        return dataclasses.replace(self, devices=tuple(there[k] for k in which))
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices that share the work; None if it is one."""
+        return _mesh(self.devices) if len(self.devices) > 1 else None
 
     @property
     def on_cpu(self) -> bool:
@@ -121,9 +147,15 @@ class Compute:
 
 @functools.cache
 def _on_backend(backend: str) -> Compute:
+    cores, devices = usable_cores(), tuple(jax.local_devices(backend=backend))
     if backend == "cpu":
-        return Compute(backend, usable_cores(), row_chunk=512, jacobian_entries=0)
-    return Compute(backend, usable_cores(), row_chunk=None, jacobian_entries=1 << 28)
+        return Compute(backend, cores, row_chunk=512, jacobian_entries=0, devices=devices)
+    return Compute(backend, cores, row_chunk=None, jacobian_entries=1 << 28, devices=devices)
+
+
+@functools.cache
+def _mesh(devices: tuple[Any, ...]) -> Mesh:
+    return Mesh(np.asarray(devices), (_AXIS,))
 
 
 def usable_cores() -> int:

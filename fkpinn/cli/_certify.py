@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 from fkpinn.cli._result import bound_in_words, value_in_words
@@ -28,11 +29,12 @@ class Certify:
     """Most time for the paths, about, apart from compilation."""
     seed: int = 0
     """Fixes everything random."""
+    hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Measure, draw, print."""
-        with self.output.reserved():
+        with self.output.reserved(), self.hardware.chosen():
             from fkpinn._solve import certify_run
 
             progress = self.output.progress()

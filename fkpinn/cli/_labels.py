@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import ProblemArgument, find_problem
 
@@ -42,11 +43,12 @@ class LabelsCommand:
     crash."""
     seed: int = 0
     """Fixes everything random."""
+    hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Estimate, compare, print."""
-        with self.output.reserved():
+        with self.output.reserved(), self.hardware.chosen():
             summary = self._estimate()
         if self.output.json:
             print_json(summary)

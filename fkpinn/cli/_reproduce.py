@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 
@@ -39,11 +40,12 @@ class Reproduce:
     """Folder of the records."""
     pages: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("docs/reproduce")
     """Folder of the pages."""
+    hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Run, draw, print."""
-        with self.output.reserved():
+        with self.output.reserved(), self.hardware.chosen():
             from fkpinn.experiments import known_experiments, read_experiment, reproduce
 
             names = known_experiments(self.configs) if self.name == "all" else [self.name]

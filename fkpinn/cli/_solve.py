@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from fkpinn._progress import AbstractProgress, TensorBoardProgress, Together
+from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 
@@ -47,11 +48,12 @@ class Solve:
     """Run folder; by default runs/PROBLEM-METHOD-PRESET-SEED."""
     tensorboard: bool = False
     """Write curves for TensorBoard to `tensorboard` in the run folder."""
+    hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
         """Solve, then print the errors and where the files lie."""
-        with self.output.reserved():
+        with self.output.reserved(), self.hardware.chosen():
             if (self.problem is None) == (self.resume is None):
                 raise ValueError("`fkpinn solve` needs a problem, or `--resume DIR`, and not both.")
             progress = self._progress()

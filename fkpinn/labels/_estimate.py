@@ -209,6 +209,7 @@ def _estimated(
             "path_steps": int(work.steps.sum()),
             "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
             "heavy": _heavy_points(plan, total, warn),
+            "devices": max(len(current().devices), 1),
         }
     )
     return labels

@@ -6,9 +6,10 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
-from .._compute import current
+from .._compute import OVER_DEVICES, current
 from .._types import Scalar
 
 
@@ -26,6 +27,9 @@ def mean(of: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
         rows: a pytree of arrays whose leading axis counts the rows.
     """
     n, chunk = jax.tree.leaves(rows)[0].shape[0], current().row_chunk
+    if current().mesh is not None:
+        own = lambda part, mine: jnp.sum(jnp.where(mine, jax.vmap(lambda row: of(u, row))(part), 0))
+        return summed_over_devices(own, rows) / n
     if chunk is None or n <= 2 * chunk:
         return jnp.sum(jax.vmap(lambda row: of(u, row))(rows)) / n
     in_chunks = (n // chunk) * chunk
@@ -59,6 +63,26 @@ def each(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Float[Array, " 
     if chunk is None or n <= 2 * chunk:
         return jax.vmap(lambda row: at(u, row))(rows)
     return jax.lax.map(lambda row: at(u, row), rows, batch_size=chunk)
+
+
+def summed_over_devices(of: Callable[[Any, Array], Any], rows: Any) -> Any:
+    """The sum of what every device makes of its own share of the rows.
+
+    Args:
+        of: of some rows, and of whether each of them is one: the last rows of a device may be there
+            to fill it only.
+        rows: a pytree of arrays whose leading axis counts the rows.
+    """
+    mesh, n = current().mesh, jax.tree.leaves(rows)[0].shape[0]
+    assert mesh is not None
+    lacking = -n % mesh.size
+    fill = lambda leaf: jnp.concatenate([leaf, jnp.repeat(leaf[-1:], lacking, axis=0)])
+    filled = jax.tree.map(fill, rows) if lacking else rows
+    total = lambda part, mine: jax.lax.psum(of(part, mine), mesh.axis_names[0])
+    run = jax.shard_map(
+        total, mesh=mesh, in_specs=OVER_DEVICES, out_specs=PartitionSpec(), check_vma=False
+    )
+    return run(filled, jnp.arange(n + lacking) < n)
 
 
 def cast(tree: Any, dtype: Any) -> Any:

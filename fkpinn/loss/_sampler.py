@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import PRNGKeyArray
 
+from .._compute import FEW_DIMENSIONS
 from .._streams import fold
 from .._types import Points, Scalar, ScalarField
-from ..problem import Problem, Uniform
+from ..problem import AbstractMeasure, InBox, Problem, Uniform
 from ..sampling import BoundaryPoints, sample_boundary, sample_interior
 from ._rows import cast, each
 
@@ -62,6 +63,8 @@ class AbstractSampler(eqx.Module):
 class Spread(AbstractSampler):
     """Points of the whole domain, mixed with points of the problem's measure where it has one.
 
+    Of all of space, in up to three dimensions, a box is taken that holds nearly all paths.
+
     The equation must hold wherever paths go, not only where the answer is wanted.
 
     Args:
@@ -98,17 +101,26 @@ class Spread(AbstractSampler):
             key: random key.
         """
         wanted = 0 if isinstance(problem.measure, Uniform) else int(self.share * n)
-        wanted = wanted if problem.domain.parts else n  # all of space has no points of its own
+        whole = _whole(problem)
+        wanted = n if whole is None else wanted
         parts = []
-        if wanted < n:
+        if whole is not None and wanted < n:
             own = fold(key, "domain")
-            parts.append(
-                sample_interior(problem, n - wanted, measure=Uniform(), dtype=dtype, key=own)
-            )
+            parts.append(sample_interior(problem, n - wanted, measure=whole, dtype=dtype, key=own))
         if wanted:
             own = fold(key, "measure")
             parts.append(sample_interior(problem, wanted, dtype=dtype, key=own))
         return jnp.concatenate(parts)
+
+
+def _whole(problem: Problem) -> AbstractMeasure | None:
+    """The law of points anywhere: of all of space, a box that holds nearly all paths.
+
+    In more dimensions such a box is mostly corners that no path sees, and there is none.
+    """
+    if problem.domain.parts:
+        return Uniform()
+    return InBox(*problem.box()) if problem.dim <= FEW_DIMENSIONS else None
 
 
 class PathPoints(AbstractSampler):

@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.stats import norm
+from jaxtyping import Array, Float
 
 from .._compute import precision
 from .._types import Scalar, SpaceTimePoint, Vector
+from ._layout import Layout
 from ._problem import Problem
 
 _ORDERS = 4  # of derivatives whose jumps are smoothed, from the value on
@@ -20,15 +22,25 @@ _HALVINGS = 45  # of a cell with a kink
 _STANDS_OUT = 8.0  # change over a cell with a kink, over those beside it
 _STAYS = 0.3  # of a change, when cells are halved; that of a smooth function goes to zero
 _COUNTS = 1e-6  # of the largest value, or slope; less is what a smooth function changes by
+_LEAST = 0.1  # of the noise at a kink, where a straight line would end below
 _LARGE = 1e8  # second derivatives, in units of slopes over lengths, next to which others vanish
 _SOON = 1e-12  # times in units of the horizon that count as the end
 
 
+_Pair: TypeAlias = Float[Array, " 2"]
+
+
 class Kink(NamedTuple):
-    """Where data are not smooth, and by how much their value and first derivatives jump there."""
+    """Where data are not smooth, and by how much their value and first derivatives jump there.
+
+    `drift` and `noise` are those of paths there, each with its derivative: mean and standard
+    deviation of what they gain in a unit of time.
+    """
 
     place: float
     leaps: tuple[float, ...]
+    drift: tuple[float, float] = (0.0, 0.0)
+    noise: tuple[float, float] = (1.0, 0.0)
 
 
 class Smoothing(eqx.Module):
@@ -42,27 +54,32 @@ class Smoothing(eqx.Module):
     while for $g$ itself it is a point mass.
 
     Args:
-        problem: on a line, with a horizon.
-        kinks: of its data.
+        kinks: of data on a line.
+        layout: of the points, with a time.
     """
 
-    problem: Problem = eqx.field(static=True)
     kinks: tuple[Kink, ...] = eqx.field(static=True)
+    layout: Layout
 
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """What is added to the data."""
-        place, leaps = (jnp.asarray(rows, z.dtype) for rows in zip(*self.kinks, strict=True))
-        return jnp.sum(jax.vmap(lambda place, leaps: self._one(place, leaps, z))(place, leaps))
+        rows = [jnp.asarray(row, z.dtype) for row in zip(*self.kinks, strict=True)]
+        one = lambda place, leaps, drift, noise: self._one(place, leaps, drift, noise, z)
+        return jnp.sum(jax.vmap(one)(*rows))
 
-    def _one(self, place: Scalar, leaps: Vector, z: SpaceTimePoint) -> Scalar:
-        layout = self.problem.layout
+    def _one(
+        self, place: Scalar, leaps: Vector, drift: _Pair, noise: _Pair, z: SpaceTimePoint
+    ) -> Scalar:
+        layout = self.layout
         assert layout.horizon is not None
         gone = layout.pace * (layout.time(z) - layout.end)
         # a time of zero, too, has a derivative
         left = jnp.where(gone > 0.0, gone, -gone) + _SOON * layout.horizon
         x = jnp.sum(layout.space(z))
-        drift, variance = self.motion(0.5 * (x + place), leaps[1])
-        ahead, square = x + drift * left - place, variance * left
+        halfway = 0.5 * (x - place)
+        ahead = x - place + (drift[0] + drift[1] * halfway) * left
+        deviation = jnp.maximum(noise[0] + noise[1] * halfway, _LEAST * noise[0])
+        square = deviation**2 * left
         spread = jnp.sqrt(square)
         y = ahead / spread
         up, above = y > 0.0, x > place
@@ -82,31 +99,40 @@ class Smoothing(eqx.Module):
             power = power * spread
         return total
 
-    def motion(self, x: Scalar, bend: Scalar) -> tuple[Scalar, Scalar]:
-        """Drift and variance in a unit of time, where second derivatives are those of a kink."""
-        problem = self.problem
-        z = problem.layout.at_end(x[None])
-        drift, variance = jnp.sum(problem.drift(z)), jnp.sum(problem.sigma(z) ** 2)
-        given = problem.nonlinearity
-        if given is None or not given.second:
-            return drift, variance
-        assert problem.terminal is not None
-        value, none = problem.terminal(problem.space(z)), jnp.zeros(1, z.dtype)
-        large = jnp.where(bend == 0.0, 1.0, bend) * jnp.asarray(_LARGE, z.dtype)
-        adds = lambda q: given(z, value, none, jnp.full((1, 1), q))
-        return drift, variance + 2.0 * (adds(large) - adds(jnp.zeros_like(large))) / large
-
 
 def smoothing(problem: Problem) -> Smoothing | None:
     """What time makes of the kinks of a problem on a line; None where it has none, or no noise."""
     if problem.dim != 1 or problem.terminal is None or problem.diffusion.is_zero:
         return None
     with precision("float64"):
-        kinks = find_kinks(problem.terminal, *_range(problem))
-        found = Smoothing(problem, kinks)
-        variances = [found.motion(jnp.asarray(k.place), jnp.asarray(k.leaps[1]))[1] for k in kinks]
-        noisy = all(float(variance) > 0.0 for variance in variances)
-    return found if kinks and noisy else None
+        found = find_kinks(problem.terminal, *_range(problem))
+        kinks = tuple(_moving(problem, kink) for kink in found)
+    noisy = all(kink.noise[0] > 0.0 for kink in kinks)
+    return Smoothing(kinks, problem.layout) if kinks and noisy else None
+
+
+def _moving(problem: Problem, kink: Kink) -> Kink:
+    """The kink with drift and noise of paths there, where second derivatives are those of it."""
+    given, data, place = problem.nonlinearity, problem.terminal, jnp.asarray(kink.place)
+    assert data is not None
+    bend = kink.leaps[1] or 1.0
+
+    def drift(x):
+        return jnp.sum(problem.drift(problem.layout.at_end(x[None])))
+
+    def noise(x):
+        z = problem.layout.at_end(x[None])
+        variance = jnp.sum(problem.sigma(z) ** 2)
+        if given is not None and given.second:
+            value = data(x[None])
+            adds = lambda q, given=given: given(z, value, jnp.zeros(1), jnp.full((1, 1), q))
+            variance = variance + 2.0 * (adds(_LARGE * bend) - adds(0.0)) / (_LARGE * bend)
+        return jnp.sqrt(jnp.maximum(variance, 0.0))
+
+    both = lambda function: tuple(
+        float(a) for a in jax.jvp(function, (place,), (jnp.ones_like(place),))
+    )
+    return kink._replace(drift=both(drift), noise=both(noise))
 
 
 def _range(problem: Problem) -> tuple[float, float]:

@@ -169,11 +169,6 @@ class AbstractWalk(eqx.Module):
         """Whether paths end after some ten steps."""
         return False
 
-    @property
-    def read_every(self) -> int:
-        """Steps of which one reads the source for all."""
-        return 1
-
     def varies(self, problem: Problem) -> bool:
         """Whether time steps of a path differ."""
         return False

@@ -1,6 +1,7 @@
 """Many paths at once, in lanes that are refilled as paths end."""
 
 import functools
+import itertools
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,9 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, UInt32
 
-from .._compute import Lanes, current, in_context
+from .._compute import OVER_DEVICES, Lanes, current, in_context
 from ..problem import Problem
 from ._apart import apart
 from ._jump import jumped, start_jumping
@@ -92,7 +94,7 @@ def run_batches(
     """Run ranges of path numbers (path `i` starts at point `i // n_paths`), several at a time."""
     lanes = lanes or current().lanes_for(len(plan.points) * plan.n_paths, plan.problem.dim)
     run = in_context(functools.partial(_run_batch, plan, lanes))
-    if lanes.threads == 1 or len(batches) == 1:
+    if lanes.threads == 1 or len(batches) == 1 or current().mesh is not None:
         yield from map(run, batches)
         return
     with ThreadPoolExecutor(lanes.threads) as pool:
@@ -101,18 +103,18 @@ def run_batches(
 
 def compile_batch(plan: Plan, lanes: Lanes, count: int) -> None:
     """Compile what a batch of that many paths needs, without running a path."""
-    queue, room = _queue(plan, 0, count), _room(count, lanes.room)
+    work = _shared_out(plan, (0, count))
 
     def compile_width(width: int) -> None:
-        _compiled(plan, lanes, queue, _begin(plan, queue, width, room))
+        _compiled(plan, lanes, work.queue, work.begin(plan, lanes, width), work.mesh)
 
     with ThreadPoolExecutor() as pool:  # one beside the other
-        list(pool.map(in_context(compile_width), _widths(lanes, count)))
+        list(pool.map(in_context(compile_width), _widths(lanes, work.most)))
 
 
 def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
     """The points of the problem that one path visits; for looking, not for speed."""
-    queue, walk, dtype = _queue(plan, number, 1), plan.walk, plan.points.dtype
+    queue, walk, dtype = _queue(plan, number, 1, 1), plan.walk, plan.points.dtype
     lane = walk.begin(plan.problem, _start(plan.problem, walk, queue, jnp.zeros((), jnp.uint32)))
     need, together = walk.need(plan.problem), _together(plan)
     advance = eqx.filter_jit(functools.partial(walk.advance, plan.problem, plan.control))
@@ -160,45 +162,104 @@ def _steps_a_round(plan: Plan, lanes: Lanes) -> int:
     return block * max(1, steps // block)
 
 
+class _Work(NamedTuple):
+    """A batch as pieces of consecutive paths, one a device; without a `mesh` there is one."""
+
+    pieces: list[tuple[int, int]]
+    stride: int
+    queue: "_Queue"
+    mesh: Mesh | None
+
+    @property
+    def most(self) -> int:
+        """Paths of the largest piece."""
+        return max(count for _, count in self.pieces)
+
+    def begin(self, plan: Plan, lanes: Lanes, width: int) -> "_State":
+        """The state of all devices."""
+        room = _room(self.most, lanes.room)
+        first = _queue(plan, *self.pieces[0], self.stride)
+        state = _begin(plan, first, width, room)
+        if self.mesh is None:
+            return state
+        totals = [np.uint32(count) for _, count in self.pieces]
+        slots = np.stack([np.full(width, total, np.uint32) for total in totals])
+        stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * len(self.pieces)), state)
+        stacked = stacked._replace(slot=jnp.asarray(slots))
+        return jax.device_put(stacked, NamedSharding(self.mesh, OVER_DEVICES))
+
+
+def _shared_out(plan: Plan, batch: tuple[int, int]) -> _Work:
+    """The work of each device of this process."""
+    mesh, stride = current().mesh, _stride(plan, batch[1])
+    if mesh is None:
+        return _Work([batch], stride, _queue(plan, *batch, stride), None)
+    pieces = _pieces(*batch, mesh.size, stride)
+    own = [_queue(plan, *piece, stride) for piece in pieces]
+    joined = {name: np.stack([getattr(queue, name) for queue in own]) for name in _OWN}
+    queue = own[0]._replace(**joined)
+    return _Work(pieces, stride, jax.device_put(queue, _placed(mesh, _queue_specs(queue))), mesh)
+
+
+def _pieces(first: int, count: int, n: int, stride: int) -> list[tuple[int, int]]:
+    """Consecutive ranges of about equal size that begin where a path hands back its place."""
+    size = -(-count // (n * stride)) * stride
+    ends = [min(k * size, count) for k in range(n + 1)]
+    return [(first + a, b - a) for a, b in itertools.pairwise(ends)]
+
+
 def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
-    first, count = batch
-    queue = _queue(plan, first, count)
-    widths = _widths(lanes, count)
+    work = _shared_out(plan, batch)
+    counts = np.array([count for _, count in work.pieces])
+    widths = _widths(lanes, work.most)
     width = widths.pop(0)
-    state = _begin(plan, queue, width, _room(count, lanes.room))
-    run = _compiled(plan, lanes, queue, state)
-    rounds, work, step = 1, 0, _steps_a_round(plan, lanes)
+    state = work.begin(plan, lanes, width)
+    run = _compiled(plan, lanes, work.queue, state, work.mesh)
+    rounds, done, step = 1, 0, _steps_a_round(plan, lanes)
     while True:
-        state = run(queue, state, jnp.asarray(rounds, jnp.int32))
-        left, cursor = map(int, jax.device_get((state.left, state.cursor)))
-        if left == 0 and cursor >= count:
+        state = run(work.queue, state, jnp.asarray(rounds, jnp.int32))
+        left, cursor = map(np.atleast_1d, jax.device_get((state.left, state.cursor)))
+        waiting = bool(np.any(cursor < counts))
+        if not waiting and not left.any():
             break
-        work += width * rounds * step
-        while cursor >= count and widths and left <= widths[0]:
+        done += len(counts) * width * rounds * step
+        while not waiting and widths and left.max() <= widths[0]:
             width = widths.pop(0)
-            state = _narrow(state, width)
-            run = _compiled(plan, lanes, queue, state)
-        length = work / max(cursor - left, 1)  # of a path, about
-        share = lanes.refills if cursor < count else 2  # with nobody waiting there is less to do
+            state = _narrower(state, width, work.mesh)
+            run = _compiled(plan, lanes, work.queue, state, work.mesh)
+        length = done / max(int(cursor.sum()) - int(left.sum()), 1)  # of a path, about
+        share = lanes.refills if waiting else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
     found = state.payoff, state.late, state.taken
-    if len(state.payoff) - count > _NOT_WORTH_MOVING:
-        found = _first(found, count)
-    payoff, late, steps = (np.asarray(array)[:count] for array in found)
-    return Ended(first, payoff, late > 0, steps, _visits(plan, first, count, state))
+    if state.payoff.shape[-1] - work.most > _NOT_WORTH_MOVING:
+        found = _first(found, work.most)
+    payoff, late, steps = (_in_order(array, counts) for array in found)
+    return Ended(batch[0], payoff, late > 0, steps, _visits(plan, work, state))
+
+
+def _in_order(array: Array, counts: np.ndarray) -> np.ndarray:
+    """What the pieces of a batch have found, one after the other."""
+    rows = np.asarray(array).reshape(len(counts), -1)
+    return np.concatenate([row[:count] for row, count in zip(rows, counts, strict=True)])
 
 
 @functools.partial(jax.jit, static_argnums=1)
 def _first(arrays: tuple, count: int) -> tuple:
-    return tuple(array[:count] for array in arrays)
+    return tuple(array[..., :count] for array in arrays)
 
 
-def _visits(plan: Plan, first: int, count: int, state: "_State") -> Visits | None:
+def _visits(plan: Plan, work: _Work, state: "_State") -> Visits | None:
     if state.kept is None:
         return None
-    number = np.arange(0, count, _stride(plan, count))
-    kept = [np.asarray(leaf)[: len(number)] for leaf in state.kept]
-    return Visits((first + number) // plan.n_paths, *kept)
+    kept = [np.asarray(leaf) for leaf in state.kept]
+    if work.mesh is None:
+        kept = [leaf[None] for leaf in kept]
+    found = []
+    for k, (first, count) in enumerate(work.pieces):
+        number = np.arange(0, count, work.stride)
+        own = [leaf[k, : len(number)] for leaf in kept]
+        found.append(((first + number) // plan.n_paths, *own))
+    return Visits(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def _stride(plan: Plan, count: int) -> int:
@@ -219,7 +280,22 @@ class _Queue(NamedTuple):
     stride: Any
 
 
-def _queue(plan: Plan, first: int, count: int) -> _Queue:
+_OWN = ("base", "offset", "total")  # what differs between the devices of a batch
+
+
+def _queue_specs(queue: _Queue) -> _Queue:
+    """Which parts of a queue are split over devices."""
+    everywhere = jax.tree.map(lambda _: PartitionSpec(), queue)
+    return everywhere._replace(**dict.fromkeys(_OWN, OVER_DEVICES))
+
+
+def _placed(mesh: Mesh, specs: Any) -> Any:
+    """The same as places for arrays."""
+    is_spec = lambda leaf: isinstance(leaf, PartitionSpec)
+    return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
+
+
+def _queue(plan: Plan, first: int, count: int, stride: int) -> _Queue:
     """The paths of a batch; all points travel, so that batches share compiled code."""
     point, offset = divmod(first, plan.n_paths)
     lacking = _room(len(plan.points), _POINTS) - len(plan.points)
@@ -233,7 +309,7 @@ def _queue(plan: Plan, first: int, count: int) -> _Queue:
         near=jnp.asarray(plan.near, plan.points.dtype),
         n_steps=None if plan.n_steps is None else np.uint32(plan.n_steps),
         seed=tuple(map(jnp.asarray, seed_words(plan.seed))),
-        stride=np.uint32(_stride(plan, count)),
+        stride=np.uint32(stride),
     )
 
 
@@ -309,6 +385,32 @@ def _narrow(state: _State, width: int) -> _State:
     )
 
 
+def _narrower(state: _State, width: int, mesh: Mesh | None) -> _State:
+    """The same on every device."""
+    if mesh is None:
+        return _narrow(state, width)
+    return _narrow_on(mesh, width)(state)
+
+
+@functools.lru_cache(maxsize=16)
+def _narrow_on(mesh: Mesh, width: int) -> Callable[[_State], _State]:
+    narrow = lambda state: _stacked(_narrow(_unstacked(state), width))
+    return jax.jit(
+        jax.shard_map(
+            narrow, mesh=mesh, in_specs=OVER_DEVICES, out_specs=OVER_DEVICES, check_vma=False
+        )
+    )
+
+
+def _stacked(tree: Any) -> Any:
+    """What a device has, as its part of what all have."""
+    return jax.tree.map(lambda leaf: leaf[None], tree)
+
+
+def _unstacked(tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
 class _How(NamedTuple):
     """What is compiled in."""
 
@@ -322,7 +424,9 @@ class _How(NamedTuple):
     kernel: str
 
 
-def _compiled(plan: Plan, lanes: Lanes, queue: _Queue, state: _State) -> Callable[..., _State]:
+def _compiled(
+    plan: Plan, lanes: Lanes, queue: _Queue, state: _State, mesh: Mesh | None = None
+) -> Callable[..., _State]:
     """The loop for arrays of these shapes, in a kernel where that can be built.
 
     It is shared between plans that differ in numbers only.
@@ -335,7 +439,7 @@ def _compiled(plan: Plan, lanes: Lanes, queue: _Queue, state: _State) -> Callabl
     arrays, loop = _shared(how)
     if kernel and not loop.refused:
         try:
-            return loop.compiled(arrays, queue, state)
+            return loop.compiled(arrays, queue, state, mesh)
         except _CannotExpress as error:
             loop.refused = str(error)
             warnings.warn(
@@ -344,7 +448,7 @@ def _compiled(plan: Plan, lanes: Lanes, queue: _Queue, state: _State) -> Callabl
             )
     if kernel:
         arrays, loop = _shared(how._replace(kernel="", unroll=0))
-    return loop.compiled(arrays, queue, state)
+    return loop.compiled(arrays, queue, state, mesh)
 
 
 def _shared(how: _How) -> "tuple[Any, _Loop]":
@@ -386,26 +490,46 @@ class _Loop:
         def run(arrays, queue, state, rounds):
             return _advance(eqx.combine(arrays, rest), queue, state, rounds)
 
-        self._jit = jax.jit(
-            run, donate_argnums=2, compiler_options=options if current().on_cpu else None
-        )
+        self._run = run
+        how = {"donate_argnums": 2, "compiler_options": options if current().on_cpu else None}
+        self._jit = functools.partial(jax.jit, **how)
 
-    def compiled(self, arrays: Any, queue: _Queue, state: _State) -> Callable[..., _State]:
+    def compiled(
+        self, arrays: Any, queue: _Queue, state: _State, mesh: Mesh | None
+    ) -> Callable[..., _State]:
         """Compiled before it runs, so that what fails is known before arrays are given away."""
         leaves = jax.tree.leaves((arrays, queue, state))
-        key = tuple((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
+        key = mesh, *((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
+        if mesh is not None:
+            arrays = jax.device_put(arrays, NamedSharding(mesh, PartitionSpec()))
         with self._lock:
             own = self._locks.setdefault(key, threading.Lock())
         with own:
             if key not in self._compiled:
                 rounds = jax.ShapeDtypeStruct((), jnp.int32)
-                lowered = self._lowered(arrays, queue, state, rounds)
+                lowered = self._lowered(mesh, arrays, queue, state, rounds)
                 self._compiled[key] = self._built(lowered)
             return functools.partial(self._compiled[key], arrays)
 
-    def _lowered(self, *arguments: Any) -> Any:
+    def _on(self, mesh: Mesh | None, queue: _Queue) -> Any:
+        """The loop, on one device or on each of several with its own paths."""
+        if mesh is None:
+            return self._jit(self._run)
+
+        def on_each(arrays, queue, state, rounds):
+            own = queue._replace(**{name: getattr(queue, name)[0] for name in _OWN})
+            return _stacked(self._run(arrays, own, _unstacked(state), rounds))
+
+        specs = (PartitionSpec(), _queue_specs(queue), OVER_DEVICES, PartitionSpec())
+        return self._jit(
+            jax.shard_map(
+                on_each, mesh=mesh, in_specs=specs, out_specs=OVER_DEVICES, check_vma=False
+            )
+        )
+
+    def _lowered(self, mesh: Mesh | None, *arguments: Any) -> Any:
         try:
-            return self._jit.lower(*arguments)
+            return self._on(mesh, arguments[1]).lower(*arguments)
         except Exception as error:
             if self._kernel and _is_lowering_error(error):
                 raise _CannotExpress(f"{type(error).__name__}: {error}") from error
@@ -434,7 +558,7 @@ def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) ->
     """Start new paths in idle lanes, run all for some rounds, and harvest those that end."""
     state = _refill(how, queue, state)
     lanes = _split(state.lanes) if how.apart else state.lanes
-    if how.kernel and how.walk.read_every == 1:
+    if how.kernel and not _reads_between(how):
         lanes = _launch(how, queue.seed, lanes, rounds)
     else:
         one = lambda _, lanes: _round(how, queue.seed, lanes)
@@ -515,7 +639,7 @@ def _steps_in_rows(how: _How, seed: tuple, lanes: Lane) -> Lane:
 def _steps_apart(how: _How, seed: tuple, lanes: Lane) -> Lane:
     """Steps with an array for each coordinate: arithmetic alone, which moves no memory."""
     need, together, single = how.walk.need(how.problem), _together(how), _example(lanes)
-    if how.kernel and how.walk.read_every > 1 and together % _unit(how) == 0:
+    if how.kernel and _reads_between(how) and together % _unit(how) == 0:
         return _steps_between_readings(how, seed, lanes)
     draw_normals, draw_uniforms = _draws(how, seed, lanes)
     if not how.unroll:
@@ -578,6 +702,11 @@ def _together(how: "Plan | _How") -> int:
     return how.walk.together(how.problem)
 
 
+def _reads_between(how: _How) -> bool:
+    """Whether one step in several reads what no kernel can, a network say."""
+    return isinstance(how.walk, Scheme) and how.walk.read_every > 1
+
+
 def _pairs(how: _How, lanes: Lane) -> tuple[Array, Array | None]:
     """Whose normals each path takes, and their sign if every other path takes them reversed."""
     path = lanes.path
@@ -600,8 +729,9 @@ def _example(lanes: Lane) -> Lane:
 
 
 class _Parts(NamedTuple):
-    """What steps that belong together are made of, for all paths: one of them is read, or some end
-    where a path waits until it jumps.
+    """What steps that belong together are made of, for all paths.
+
+    One of them is read; or some paths wait, after them, until they jump.
     """
 
     choose: Callable[..., Any]

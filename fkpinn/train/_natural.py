@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 from jaxtyping import Array, Float
 
+from .._compute import current
 from .._types import Scalar
 from ._objective import AbstractOptimizer, Objective, Parameters, Report
 
@@ -73,11 +74,9 @@ class NaturalGradient(AbstractOptimizer):
     ) -> tuple[Parameters, State, Report]:
         """Linearize, solve, search."""
         before, terms = objective.terms(parameters)
-        r, jacobian = objective.linearized(parameters)
-        mean = jnp.sum(jacobian**2) / min(jacobian.shape)
         drift = self.momentum * state.momentum
-        delta = drift + _solve(jacobian, r - jacobian @ drift, state.damping * mean)
-        foretold = jnp.sum(r**2) - jnp.sum((r - jacobian @ delta) ** 2)
+        solve = _by_rows if current().mesh is None else _by_sums
+        delta, foretold = solve(objective, parameters, drift, state.damping)
         length, after = self._search(objective, parameters, delta, before)
         taken = length > 0
         gain = (before - after) / jnp.maximum(foretold, jnp.finfo(before.dtype).tiny)
@@ -109,6 +108,32 @@ class NaturalGradient(AbstractOptimizer):
         length, after, _ = jax.lax.while_loop(worse, halve, start)
         lower = after < before
         return jnp.where(lower, length, 0.0), jnp.where(lower, after, before)
+
+
+def _by_rows(
+    objective: Objective, parameters: Parameters, drift: Parameters, damping: Scalar
+) -> tuple[Parameters, Scalar]:
+    """The step, and how far the linear model says that the loss falls."""
+    r, jacobian = objective.linearized(parameters)
+    mean = jnp.sum(jacobian**2) / min(jacobian.shape)
+    delta = drift + _solve(jacobian, r - jacobian @ drift, damping * mean)
+    return delta, jnp.sum(r**2) - jnp.sum((r - jacobian @ delta) ** 2)
+
+
+def _by_sums(
+    objective: Objective, parameters: Parameters, drift: Parameters, damping: Scalar
+) -> tuple[Parameters, Scalar]:
+    """The same where rows are spread over devices: each adds its part of the normal equations.
+
+    What travels in a step is one matrix of the size of the parameters, however many rows there are.
+    """
+    normal = objective.normal(parameters)
+    size = len(parameters)
+    mean = jnp.trace(normal.matrix) / jnp.minimum(normal.n_rows, size)
+    damped = normal.matrix + damping * mean * jnp.eye(size, dtype=normal.matrix.dtype)
+    factor = jsl.cho_factor(damped, lower=True)
+    delta = drift + jsl.cho_solve(factor, normal.slope - normal.matrix @ drift)
+    return delta, 2.0 * jnp.dot(delta, normal.slope) - jnp.dot(delta, normal.matrix @ delta)
 
 
 def _solve(jacobian: Float[Array, "n p"], r: Float[Array, " n"], mu: Scalar) -> Array:

@@ -12,9 +12,17 @@ from jaxtyping import Array, Float, Int
 
 from .._compute import current
 from .._types import Scalar
-from ..loss import AbstractWeighting, Loss
+from ..loss import AbstractWeighting, Loss, summed_over_devices
 
 Parameters = Float[Array, " p"]
+
+
+class Normal(NamedTuple):
+    r"""$J^\top J$, $J^\top r$, and the number of rows."""
+
+    matrix: Float[Array, "p p"]
+    slope: Float[Array, " p"]
+    n_rows: Scalar
 
 
 class Objective(eqx.Module):
@@ -68,6 +76,27 @@ class Objective(eqx.Module):
             one = lambda row, at=at: jax.value_and_grad(at)(parameters, row)
             found.append(_in_pieces(one, term.rows(), parameters.size))
         return tuple(jnp.concatenate(parts) for parts in zip(*found, strict=True))  # pyright: ignore[reportReturnType]
+
+    def normal(self, parameters: Parameters) -> "Normal":
+        """The normal equations of the linearized problem, added up over all devices."""
+        _, weighting = self._rebuilt(parameters)
+        total = None
+        for term, factor in self._factors(weighting, parameters.dtype):
+
+            def at(p, row, term=term, factor=factor):
+                return factor * term.at(self._rebuilt(p)[0], row)
+
+            def own(rows, mine, at=at):
+                one = lambda row: jax.value_and_grad(at)(parameters, row)
+                r, jacobian = _in_pieces(one, rows, parameters.size)
+                r, jacobian = jnp.where(mine, r, 0.0), jnp.where(mine[:, None], jacobian, 0.0)
+                count = jnp.sum(mine).astype(r.dtype)
+                return Normal(jacobian.T @ jacobian, jacobian.T @ r, count)
+
+            found = summed_over_devices(own, term.rows())
+            total = found if total is None else jax.tree.map(jnp.add, total, found)
+        assert total is not None
+        return total
 
     def _factors(self, weighting: AbstractWeighting, dtype):
         weights = weighting.weights(tuple(self.loss.terms), self.step)

@@ -226,3 +226,18 @@ def test_points_are_spread_over_the_domain_and_the_measure():
         assert np.count_nonzero(np.all(drawn < 0.01, axis=1)) == fewest
     with pytest.raises(ValueError, match="`share` must lie between 0 and 1"):
         Spread(1.1)
+
+
+def test_points_of_all_of_space_reach_where_few_paths_go():
+    """Half of them lie anywhere in the box of the paths; in many dimensions none do."""
+    make = lambda dim: fk.Problem(
+        fk.Space(dim), horizon=1.0, terminal=1.0, measure=fk.Along([0.0] * dim), check=False
+    )
+    drawn = np.asarray(Spread().points(make(1), 4000, jnp.float64, key=jr.key(0)))
+    low, high = make(1).box()
+    early = drawn[drawn[:, 0] < 0.1, 1]  # paths have gone no further than 0.32 on average
+    share = np.mean(np.abs(early) > 1.2)
+    expected = 0.5 * (1.0 - 2.4 / float(high[0] - low[0]))
+    assert abs(share - expected) < 4.0 * (0.25 / len(early)) ** 0.5
+    wide = np.asarray(Spread().points(make(4), 4000, jnp.float64, key=jr.key(0)))
+    assert np.all(np.abs(wide[wide[:, 0] < 0.1, 1:]) < 2.0)

@@ -61,9 +61,7 @@ def test_residuals_of_smoothed_data_stay_bounded(name):
     worst = []
     for left in (1e-2, 1e-4):
         kink = adds.kinks[0]
-        spread = jnp.sqrt(
-            adds.motion(jnp.asarray(kink.place), jnp.asarray(kink.leaps[1]))[1] * left
-        )
+        spread = kink.noise[0] * left**0.5
         x = kink.place + spread * jnp.linspace(-3.0, 3.1, 24)
         z = jnp.stack([jnp.full(24, problem.layout.end - left), x], axis=1)
         worst.append(float(jnp.max(jnp.abs(found(z)))))
@@ -76,11 +74,8 @@ def test_a_kink_takes_the_volatility_that_its_sign_chooses():
     """The dearest price takes the larger one where data bend upwards, else the smaller."""
     problem = fk.catalogue("uncertain-volatility").problem
     adds = smoothing(problem)
-    found = [
-        float(adds.motion(jnp.asarray(k.place), jnp.asarray(k.leaps[1]))[1]) ** 0.5 / k.place
-        for k in adds.kinks
-    ]
-    np.testing.assert_allclose(found, [0.2, 0.1, 0.2], rtol=1e-6)
+    found = [(kink.noise[0] / kink.place, kink.noise[1]) for kink in adds.kinks]
+    np.testing.assert_allclose(found, [(0.2, 0.2), (0.1, 0.1), (0.2, 0.2)], rtol=1e-6)
 
 
 def test_networks_of_such_problems_have_the_data_built_in():
