@@ -11,15 +11,19 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
-from .._compute import precision
+from .._compute import FEW_DIMENSIONS, precision
 from .._interval import skewed_limits
 from .._progress import AbstractProgress
 from .._streams import Stream
 from ..labels import Labels
-from ..problem import Problem
+from ..loss import cast
+from ..problem import Problem, Uniform, residual
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths, first_precision, values_at
@@ -35,6 +39,8 @@ _SHARE = 0.25  # of the time, for the pilot
 _MOST = 1 << 20  # paths a point
 _SINGLE = 1e-3  # relative error below which single precision is not enough: on `met`, rounding of
 # residuals alone adds up to 1e-4 along the paths
+_POOL = 32  # points whose residuals are looked at, for each that is taken; fewer where they cost
+_AT_A_TIME = 1024
 _LOOK = 256  # points of a first look, which tells the precision
 
 
@@ -124,8 +130,7 @@ def certify(
     _check_measurable(problem)
     began = time.perf_counter()
     stream = Stream(seed) / "certificate"
-    with precision("float64"):
-        points = np.asarray(sample_interior(problem, n_points, key=(stream / "points").key))
+    points, sample = _points(problem, candidate, n_points, stream)
 
     def measure(dtype: str) -> Certificate:
         paths = lambda at: DefectPaths(
@@ -135,14 +140,15 @@ def certify(
         )  # fmt: skip
         single = dtype == "float32"
         if single and n_paths is None:
-            if _pilot(paths(points[:_LOOK]), seconds).rough < 2 * _SINGLE:
+            if _pilot(paths(points[:_LOOK]), seconds, sample.first(_LOOK)).rough < 2 * _SINGLE:
                 return measure("float64")
-        found = _measure(paths(points), n_paths, level, seconds, dt is None)
+        found = _measure(paths(points), n_paths, level, seconds, dt is None, sample)
         return measure("float64") if single and found.ci_high < _SINGLE else found
 
     found = measure(first_precision(problem))
     if not problem.linear:
-        found = _with_remainder(problem, candidate, found, (stream / "remainder").seed)
+        seed = (stream / "remainder").seed
+        found = _with_remainder(problem, candidate, found, sample.weights, seed)
     return found._replace(seconds=time.perf_counter() - began)
 
 
@@ -155,15 +161,64 @@ def _check_measurable(problem: Problem) -> None:
         )
 
 
+class _Sample(NamedTuple):
+    """What each point counts, one on average, and of how many they were chosen."""
+
+    weights: np.ndarray | float = 1.0
+    pool: float = math.inf
+
+    def first(self, n: int) -> "_Sample":
+        """The same of the first ones."""
+        return self._replace(weights=np.asarray(self.weights)[:n])
+
+
+def _points(
+    problem: Problem, candidate: Callable[..., Any], n: int, stream: Stream
+) -> tuple[np.ndarray, _Sample]:
+    """Points of the problem's measure, and what each counts.
+
+    Where the measure is not uniform, a network is often worst at the edge of it, at one point in a
+    hundred or a thousand: points with large residuals are taken more often, and count less. None
+    counts more than two.
+    """
+    with precision("float64"):
+        key = (stream / "points").key
+        if isinstance(problem.measure, Uniform):
+            return np.asarray(sample_interior(problem, n, key=key)), _Sample(np.ones(n))
+        most = _POOL if problem.dim <= FEW_DIMENSIONS else _POOL // 4
+        pool = sample_interior(problem, most * n, key=key)
+        lack = np.abs(np.asarray(_residuals(problem, cast(candidate, "float64"), pool)))
+    lack = np.nan_to_num(lack, nan=0.0, posinf=0.0)
+    chance = np.full(len(lack), 1.0 / len(lack))
+    if lack.sum() > 0:
+        chance = 0.5 * chance + 0.5 * lack / lack.sum()
+    at = (np.arange(n) + (stream / "pick").generator.random()) / n
+    chosen = np.minimum(np.searchsorted(np.cumsum(chance), at), len(lack) - 1)
+    weights = 1.0 / (len(lack) * chance[chosen])
+    return np.asarray(pool)[chosen], _Sample(weights, len(lack))
+
+
+@eqx.filter_jit
+def _residuals(
+    problem: Problem, candidate: Callable[..., Any], points: Float[Array, "n z"]
+) -> Float[Array, " n"]:
+    return jax.lax.map(lambda z: residual(problem, candidate, z), points, batch_size=_AT_A_TIME)
+
+
 def _with_remainder(
-    problem: Problem, candidate: Callable[..., Any], found: Certificate, seed: int
+    problem: Problem,
+    candidate: Callable[..., Any],
+    found: Certificate,
+    weights: np.ndarray | float,
+    seed: int,
 ) -> Certificate:
     """Limits that hold what the linear problem leaves out, or a refusal where that is not small."""
     missed = remainder(problem, candidate, found.corrections, seed=seed)
     with precision("float64"):
         points = jnp.asarray(np.asarray(found.corrections.points, np.float64))
         value = np.asarray(values_at(candidate, points)) + np.asarray(found.corrections.value)
-    share = float(np.sqrt(np.mean(missed**2) / max(np.mean(value**2), 1e-300)))
+    size = max(np.mean(weights * value**2), 1e-300)
+    share = float(np.sqrt(np.mean(weights * missed**2) / size))
     if share > _SMALL * found.typical:
         raise NoCertificate(
             f"the candidate is too far from the solution for paths of the linearized problem: its "
@@ -184,7 +239,12 @@ def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:
 
 
 def _measure(
-    paths: DefectPaths, n_paths: int | None, level: float, seconds: float, finer: bool
+    paths: DefectPaths,
+    n_paths: int | None,
+    level: float,
+    seconds: float,
+    finer: bool,
+    sample: _Sample | None = None,
 ) -> Certificate:
     """Run paths; unless their number is given, go on while the limits are wide and time is left.
 
@@ -192,12 +252,12 @@ def _measure(
     """
     more, done = n_paths is None, None
     if n_paths is None:
-        pilot = _pilot(paths, seconds)
+        pilot = _pilot(paths, seconds, sample)
         n_paths = pilot.n_paths
         done = pilot.labels if n_paths <= pilot.labels.n_paths else None
     found = _Pair.run(paths, n_paths, 0, done)
     for batch in range(1, _MORE):
-        seen = _assess(paths.value, found, level)
+        seen = _assess(paths.value, found, level, sample)
         if not more or seen.width <= _ENOUGH:
             break
         step = finer and paths.stepped and seen.effect_sure > 0.3 * seen.half
@@ -205,7 +265,7 @@ def _measure(
         if count == 0:
             break
         found = found.refined(paths, count, batch) if step else found.more(paths, count, batch)
-    seen = _assess(paths.value, found, level)
+    seen = _assess(paths.value, found, level, sample)
     middle = 2 * max(seen.l2_rel, 0.5 * seen.high)
     return Certificate(
         l2_rel=seen.l2_rel,
@@ -275,24 +335,24 @@ def _pilot_paths(paths: DefectPaths) -> int:
     return max(_PILOT, paths.lanes().widths[0] // _POINTS)
 
 
-def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
+def _pilot(paths: DefectPaths, seconds: float, sample: _Sample | None = None) -> _Pilot:
     """Paths a point for a small share of noise, or as many as there is time for.
 
     The variance of a squared mean of `M` payoffs with variance `s` is `4 e s / M + 2 s² / M²`
     for a true square `e`.
     """
-    n = len(paths.points)
+    n, weights = len(paths.points), (sample or _Sample()).weights
     n_paths = _pilot_paths(paths)
     while True:
         pilot = paths.run(n_paths, stream=f"pilot/{n_paths}", pilot=True)
         spent = pilot.provenance["seconds"]["run"]
         affordable = int(n_paths * seconds / max(spent, 1e-3) / 1.25)
-        square = _squares(pilot)
+        square = weights * _squares(pilot)
         mean, chance = float(np.mean(square)), float(np.std(square)) / math.sqrt(n)
         if mean > 2 * chance or 4 * spent > _SHARE * seconds:
             break
         n_paths *= 4
-    spread = np.asarray(pilot.stderr, np.float64) ** 2 * n_paths
+    spread = weights * np.asarray(pilot.stderr, np.float64) ** 2 * n_paths
     mean = max(mean, chance)
     wanted = (0.5 * _WIDTH * mean) ** 2 * n
     first = 4 * mean * float(np.mean(spread))
@@ -300,7 +360,7 @@ def _pilot(paths: DefectPaths, seconds: float) -> _Pilot:
     # the larger root of `wanted M² = first M + second`
     needed = (first + math.sqrt(first**2 + 4 * wanted * second)) / (2 * wanted)
     count = int(np.clip(min(needed, affordable), _PILOT, _MOST)) // 2 * 2
-    rough = math.sqrt(mean / max(float(np.mean(paths.value**2)), 1e-300))
+    rough = math.sqrt(mean / max(float(np.mean(weights * paths.value**2)), 1e-300))
     return _Pilot(pilot, count, rough)
 
 
@@ -337,10 +397,13 @@ class _Seen(NamedTuple):
         return 0.5 * (self.high - self.low) / max(self.l2_rel, 0.5 * self.high, 1e-300)
 
 
-def _assess(value: np.ndarray, found: _Pair, level: float) -> _Seen:
+def _assess(value: np.ndarray, found: _Pair, level: float, sample: _Sample | None = None) -> _Seen:
+    sample = sample or _Sample()
+    weights = sample.weights
     correction = np.asarray(found.fine.value, np.float64)
-    square = _squares(found.fine)
-    whole = value**2 + 2 * value * correction + square  # of the solution, again unbiased
+    square = weights * _squares(found.fine)
+    # of the solution, again unbiased
+    whole = weights * (value**2 + 2 * value * correction) + square
     size = float(np.mean(whole))
     if not size > 0:
         raise NoCertificate(
@@ -352,12 +415,15 @@ def _assess(value: np.ndarray, found: _Pair, level: float) -> _Seen:
     rest = (square - ratio * whole) / size
     n, spread = len(rest), float(np.std(rest, ddof=1))
     tilt = float(np.mean((rest / (spread or 1.0)) ** 3)) / math.sqrt(n)
-    low, high = map(float, skewed_limits(ratio, spread / math.sqrt(n), tilt, level))
+    # points are some of a pool, which is a sample itself
+    pooled = float(np.mean(rest**2 / weights)) / sample.pool
+    stderr = math.sqrt(spread**2 / n + pooled)
+    low, high = map(float, skewed_limits(ratio, stderr, tilt, level))
     effect = sure = 0.0
     if found.coarse is not None:  # a halved step takes half of the effect, at least
-        change = (_squares(found.coarse) - square) / size
+        change = (weights * _squares(found.coarse) - square) / size
         effect = abs(float(np.mean(change)))
-        noise = float(np.mean(_noise(found.fine) + _noise(found.coarse))) / n
+        noise = float(np.mean(weights**2 * (_noise(found.fine) + _noise(found.coarse)))) / n
         sure = max(effect - 2 * math.sqrt(noise) / size, 0.0)
     low = ratio - math.hypot(ratio - low, effect)
     high = ratio + math.hypot(high - ratio, effect)

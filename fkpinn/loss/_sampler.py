@@ -17,6 +17,8 @@ from ..problem import AbstractMeasure, InBox, Problem, Uniform
 from ..sampling import BoundaryPoints, sample_boundary, sample_interior
 from ._rows import cast, each
 
+_BEYOND = 0.25  # of the width of a box that holds nearly all paths, on both sides
+
 
 class AbstractSampler(eqx.Module):
     """Draws points of the residual, and of the boundary; under `jit`, as training goes on."""
@@ -120,7 +122,11 @@ def _whole(problem: Problem) -> AbstractMeasure | None:
     """
     if problem.domain.parts:
         return Uniform()
-    return InBox(*problem.box()) if problem.dim <= FEW_DIMENSIONS else None
+    if problem.dim > FEW_DIMENSIONS:
+        return None
+    lower, upper = problem.box()
+    more = _BEYOND * (upper - lower)
+    return InBox(lower - more, upper + more)
 
 
 class PathPoints(AbstractSampler):

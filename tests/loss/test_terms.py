@@ -237,7 +237,7 @@ def test_points_of_all_of_space_reach_where_few_paths_go():
     low, high = make(1).box()
     early = drawn[drawn[:, 0] < 0.1, 1]  # paths have gone no further than 0.32 on average
     share = np.mean(np.abs(early) > 1.2)
-    expected = 0.5 * (1.0 - 2.4 / float(high[0] - low[0]))
+    expected = 0.5 * (1.0 - 2.4 / (1.5 * float(high[0] - low[0])))
     assert abs(share - expected) < 4.0 * (0.25 / len(early)) ** 0.5
     wide = np.asarray(Spread().points(make(4), 4000, jnp.float64, key=jr.key(0)))
     assert np.all(np.abs(wide[wide[:, 0] < 0.1, 1:]) < 2.0)
