@@ -64,7 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"fkpinn {__version__}")
         return 0
-    command = parse(argv)
+    try:
+        command = parse(argv)
+    except BrokenPipeError:
+        return _reader_left()
     debug = command.output.debug or bool(os.environ.get("FKPINN_DEBUG"))
 
     def run() -> None:
@@ -116,9 +119,8 @@ def _guard(run: Callable[[], None], *, debug: bool) -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, `head` say, had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _reader_left()
     except (ValueError, FileNotFoundError, FileExistsError, ImportError) as error:
         if debug:
             raise
@@ -128,6 +130,12 @@ def _guard(run: Callable[[], None], *, debug: bool) -> int:
         if debug:
             raise
         return _fail(error, code=1)
+    return 0
+
+
+def _reader_left() -> int:
+    """Whoever reads what is printed, `head` say, has had enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

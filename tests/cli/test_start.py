@@ -114,8 +114,9 @@ def test_bugs_keep_their_traceback():
         _guard(run, debug=False)
 
 
-def test_reader_may_leave_early():
-    command = f"{sys.executable} -m fkpinn problems | true"
+@pytest.mark.parametrize("words", ["problems", "bench --help"])
+def test_reader_may_leave_early(words):
+    command = f"{sys.executable} -m fkpinn {words} | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stderr == ""
 
