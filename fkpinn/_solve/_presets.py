@@ -105,9 +105,7 @@ _DRIVEN_ON_CPU = {
 _POINTS_A_PARAMETER = 1.6  # fewer can be pleased without a word about what lies between them
 _MOST_POINTS = 32_000
 _MOST_DERIVATIVES = 1 << 31  # of all points by all parameters: 16 GiB
-_TENS = (
-    20  # dimensions in which labels of many paths pay; in 50 training does not keep up with them
-)
+_TENS = 20  # dimensions in which labels of many paths pay; in 50, training lags behind them
 _NARROW = 64  # a first layer of fewer units than dimensions is blind along some direction
 _DIRECTIONS = 128
 

@@ -188,7 +188,8 @@ def _points(
         most = _POOL if problem.dim <= FEW_DIMENSIONS else _POOL // 4
         pool = sample_interior(problem, most * n, key=key)
         lack = np.abs(np.asarray(_residuals(problem, cast(candidate, "float64"), pool)))
-    lack = np.nan_to_num(lack, nan=0.0, posinf=0.0)
+    # where it is not finite it counts as the worst: paths from there say what is wrong
+    lack = np.where(np.isfinite(lack), lack, np.max(lack, initial=0.0, where=np.isfinite(lack)))
     chance = np.full(len(lack), 1.0 / len(lack))
     if lack.sum() > 0:
         chance = 0.5 * chance + 0.5 * lack / lack.sum()
