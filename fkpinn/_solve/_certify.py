@@ -26,7 +26,8 @@ from ..labels import Labels
 from ..problem import Problem
 from ._cuts import center
 from ._job import Job
-from ._train import make_network, output_size
+from ._network import make_network
+from ._train import output_size
 
 _PATHS = 16  # of the second bound, from each of its points
 _SHARE = 0.05  # of the time of a certificate's paths that those of the second bound may take

@@ -14,6 +14,7 @@ from .._types import Points
 from ..domain import Ball, Box
 from ..problem import Coefficient, Problem, Stable, Uniform, smoothing
 from ..sampling import sample_interior
+from ._network import input_functions
 from ._settings import Settings, close_matches
 
 PRESETS = {
@@ -144,24 +145,26 @@ _ROWS_ON_CPU = {"quick": (1200, 1200), "best": (1500, 2500)}
 def settings_for(preset: str, problem: Problem) -> Settings:
     """The settings of a preset for a problem on this machine, or an error."""
     found = check_preset(preset)
+    smooth = not kinks_at_end(problem)
     if preset != "paper" and smoothing(problem) is not None:
         found = found.changed({"network.hard": True})
-    elif kinks_at_end(problem):
+    elif not smooth:
         found = found.changed({"points.time_power": 1.0})
+    if problem.dim > FEW_DIMENSIONS and preset != "paper" and smooth:
+        found = found.changed({"network.data_inputs": bool(input_functions(problem))})
     if preset in _DRIVEN_HOW and problem.jumps is not None:
         return _jumping(found, problem)
     if problem.dim <= FEW_DIMENSIONS or preset not in _DRIVEN_HOW:
         return found
-    hard = _fits_hard(problem)
+    hard = smooth if _free(problem) else _fits_hard(problem)
+    # with all data built in there is nothing left to ask where they are given
+    whole = hard and all(problem.absorbing()) and (problem.terminal is None or _free(problem))
     if peclet_number(problem) > _PECLET:
         found = _driven(preset, found, problem)
     else:
-        found = _diffusive(preset, found, problem, soft=not (hard and all(problem.absorbing())))
-    if not hard:
-        return found
-    found = found.changed({"network.hard": True})
-    # with all data built in there is nothing left to ask on the boundary
-    return found.changed({"points.n_boundary": 8}) if all(problem.absorbing()) else found
+        found = _diffusive(preset, found, problem, soft=not whole)
+    found = found.changed({"network.hard": hard})
+    return found.changed({"points.n_boundary": 8}) if whole else found
 
 
 def _jumping(found: Settings, problem: Problem) -> Settings:
@@ -272,6 +275,11 @@ def _parameters(settings: Settings, problem: Problem) -> int:
     """Of the network."""
     sizes = (problem.n_coords, *settings.network.widths, 1)
     return sum((a + 1) * b for a, b in itertools.pairwise(sizes))
+
+
+def _free(problem: Problem) -> bool:
+    """Whether the only data are those at the end of time."""
+    return problem.terminal is not None and not problem.boundary
 
 
 def _fits_hard(problem: Problem) -> bool:

@@ -20,12 +20,15 @@ class NetworkSettings:
         hard: build the Dirichlet data in, so that the network meets them exactly; where there are
             none, or data at the end of time have kinks on a line, those at the end instead, with
             kinks smoothed as time does it.
+        data_inputs: let it read the data at the end of time and squares of the distances to the
+            centers of balls, beside the coordinates; presets do so in many dimensions.
         scaled: multiply the output by the typical size of the labels.
     """
 
     widths: tuple[int, ...] = (40, 40, 40)
     frequencies: float | None = None
     hard: bool = False
+    data_inputs: bool = False
     scaled: bool = True
 
 

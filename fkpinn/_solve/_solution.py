@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from .._streams import Stream
 from ..domain import AbstractDomain
 from ..evaluate import Certificate, Values, certify, value_with_interval
 from ..loss import cast
-from ..nn import MLP, AbstractHard
+from ..nn import MLP, AbstractHard, Input
 from ..problem import Layout, Problem, catalogue
 from ..reference import AbstractReference, fingerprint, same_problem
 from ..report import draw_profile, draw_slice
@@ -28,7 +28,7 @@ from ..train import check_history, load_about, load_state, save_state
 from ..train import precision as precision_of
 from ._cuts import batched as batched
 from ._cuts import center, profile, slice_through
-from ._train import harden
+from ._network import harden, input_functions
 
 _KIND = "fkpinn solution"
 
@@ -210,6 +210,7 @@ class Solution(eqx.Module):
             "half_width": plain.half_width,
             "widths": [len(b) for b in plain.biases[:-1]],
             "features": plain.features,
+            "inputs": _numbered(problem, plain.further),
             "output_scale": plain.output_scale,
             "dtype": str(plain.weights[0].dtype),
             "history": self.history,
@@ -259,7 +260,6 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
             if not isinstance(about.get(key), kind):
                 raise ValueError(f"`{key}` is {about.get(key)!r:.80}")
         layout = _layout(about["layout"])
-        plain = _empty_network(about, layout, path.stat().st_size)
         stored = np.array([np.nan if v is None else v for v in about["fingerprint"]], float)
         history, stopped = about["history"], about["stopped"]
         check_history(history, stopped)
@@ -272,12 +272,14 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
                 f"domain or boundary data differ."
             )
         problem = None  # one's own problem, under a name of the catalogue
-    if problem is None and about["hard"]:
+    if problem is None and (about["hard"] or about.get("inputs")):
         raise ValueError(
-            f"`{path}` holds a network with the boundary data of {name!r:.80} built in, which is "
+            f"`{path}` holds a network with the data of {name!r:.80} built in, which is "
             f"not in the catalogue, and a file cannot hold functions. Pass the problem: "
             f"`load(path, problem)`."
         )
+    with reading(path):
+        plain = _empty_network(about, layout, problem, path.stat().st_size)
     with precision(about["dtype"]):
         plain = load_state(path, plain)
         if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(plain)):
@@ -306,7 +308,31 @@ def _layout(about: Any) -> Layout:
     return Layout(dim, None if horizon is None else float(horizon), forward)
 
 
-def _empty_network(about: dict[str, Any], layout: Layout, n_bytes: int) -> MLP:
+def _numbered(problem: Problem, inputs: Sequence[Input]) -> list[tuple[int, float, float]]:
+    """Which functions of the problem a network reads, and how they are scaled."""
+    known = input_functions(problem)
+    if any(each.function not in known for each in inputs):
+        raise ValueError("`save` knows further inputs of a network only if the problem gives them.")
+    return [(known.index(each.function), each.center, each.half_width) for each in inputs]
+
+
+def _inputs(about: dict[str, Any], problem: Problem | None) -> list[Input]:
+    """Further inputs of a network, the functions from its problem."""
+    known = [] if problem is None else input_functions(problem)
+    found = []
+    for which, middle, width in about.get("inputs", ()):
+        numbers = all(type(value) in (int, float) for value in (middle, width))
+        if type(which) is not int or not 0 <= which < len(known) or not numbers:
+            raise ValueError(f"`inputs` is {about['inputs']!r:.80}")
+        if not (math.isfinite(middle) and 0 < width < math.inf):
+            raise ValueError("the scale of a further input is not finite and positive")
+        found.append(Input(known[which], float(middle), float(width)))
+    return found
+
+
+def _empty_network(
+    about: dict[str, Any], layout: Layout, problem: Problem | None, n_bytes: int
+) -> MLP:
     """A network of the shape the file tells, before its parameters are read."""
     widths = about["widths"]
     if not (isinstance(widths, list) and all(type(w) is int and w > 0 for w in widths)):
@@ -315,7 +341,8 @@ def _empty_network(about: dict[str, Any], layout: Layout, n_bytes: int) -> MLP:
     center, half = (np.asarray(about[key], float) for key in ("center", "half_width"))
     if center.shape != half.shape or center.shape != (layout.n_coords,) or not np.all(half > 0):
         raise ValueError("the inputs are scaled to another domain")
-    sizes = [layout.n_coords + 2 * len(features), *widths, 1]
+    further = _inputs(about, problem)
+    sizes = [layout.n_coords + 2 * len(features) + len(further), *widths, 1]
     if sum(a * b for a, b in itertools.pairwise(sizes)) > n_bytes:
         raise ValueError(
             f"`widths` is {widths!r:.80}, and the file is too small for so many numbers"
@@ -332,6 +359,7 @@ def _empty_network(about: dict[str, Any], layout: Layout, n_bytes: int) -> MLP:
             center + half,
             widths,
             frequencies=features or None,
+            further=further,
             output_scale=float(about["output_scale"]),
             dtype=jnp.dtype(about["dtype"]),
             key=Stream(0).key,

@@ -1,7 +1,7 @@
 """Second stage: a network, its loss, and the phases of its training."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +16,11 @@ from .._streams import Stream
 from .._types import Scalar
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractTerm, Adaptive, Fixed, Loss, cast, make_loss
-from ..nn import MLP, HardDirichlet, HardTerminal
-from ..problem import AbstractCondition, Coefficient, Problem, Stable, smoothing
 from ..train import Adam, Fit, NaturalGradient, Phase, fit, fit_many, working_in
 from ._cuts import batched
 from ._job import Job
 from ._methods import Weighted, polish_weights, polisher
+from ._network import make_network
 from ._settings import Settings
 
 _ROUND_STEPS = 40  # of a round, where the settings name none
@@ -310,46 +309,6 @@ def solution_size(labels: Labels | None) -> float:
 def output_size(settings: Settings, labels: Labels | None) -> float:
     """What the network's output is multiplied by."""
     return solution_size(labels) if settings.network.scaled else 1.0
-
-
-def make_network(
-    problem: Problem, settings: Settings, size: float, *, dtype, key: PRNGKeyArray
-) -> AbstractField:
-    """A network for the problem, with its boundary data built in if the settings say so."""
-    network = MLP(
-        *problem.bounds(),
-        settings.network.widths,
-        frequencies=settings.network.frequencies,
-        output_scale=size,
-        dtype=dtype,
-        key=key,
-    )
-    return harden(problem, network) if settings.network.hard else network
-
-
-def harden(problem: Problem, network: AbstractField) -> AbstractField:
-    """The network with the Dirichlet data built in, or those of the end.
-
-    Those of the end are where they have kinks that time smooths in a known way, or no others.
-    """
-    data = {
-        part: _datum(condition) for part, condition in problem.boundary.items() if condition.absorbs
-    }
-    smooths = smoothing(problem)
-    if problem.terminal is not None and (smooths is not None or not data):
-        return HardTerminal(network, problem.terminal, problem.layout, smoothing=smooths)
-    if not data:
-        raise ValueError("`network.hard` needs a Dirichlet part, and the problem has none.")
-    power = 1.0
-    if isinstance(problem.jumps, Stable) and problem.diffusion.is_zero:
-        power = 0.5 * problem.jumps.alpha  # as solutions vanish at the wall
-    return HardDirichlet(network, problem.domain, data, layout=problem.layout, power=power)
-
-
-def _datum(condition: AbstractCondition) -> float | Callable[..., Any]:
-    given = condition.data().get("value", condition.payoff)
-    constant = isinstance(given, Coefficient) and given.function is None
-    return float(np.asarray(given.constant)) if constant else given
 
 
 def with_doubled_points(job: Job) -> Job:

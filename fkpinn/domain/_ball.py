@@ -55,6 +55,10 @@ class Ball(AbstractDomain):
         """Dimension of space."""
         return len(self.center)
 
+    def centers(self) -> tuple[tuple[float, ...], ...]:
+        """Its own."""
+        return (self.center,)
+
     @property
     def n_interior_coords(self) -> int:
         """Coordinates of the unit cube that `interior_map` takes."""

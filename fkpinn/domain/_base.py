@@ -114,6 +114,10 @@ class AbstractDomain(eqx.Module):
     def bounding_box(self) -> Window:
         """Lower and upper corner of an axis-aligned box that contains the set."""
 
+    def centers(self) -> tuple[tuple[float, ...], ...]:
+        """Those of the balls the set is made of, each once."""
+        return ()
+
     @abc.abstractmethod
     def enclosing_ball(self) -> tuple[np.ndarray, float]:
         """Center and radius of a ball that contains the set."""

@@ -70,6 +70,10 @@ class _AbstractPair(AbstractDomain):
         """Names of both, equal names once."""
         return tuple(dict.fromkeys(self.first.parts + self.second.parts))
 
+    def centers(self) -> tuple[tuple[float, ...], ...]:
+        """Of the balls of both, each once."""
+        return tuple(dict.fromkeys(self.first.centers() + self.second.centers()))
+
     @property
     def n_boundary_coords(self) -> int:
         """Coordinates of the unit cube that `boundary_map` takes."""

@@ -13,6 +13,7 @@ from .._field import AbstractField, Directions, Taylor, Weights, product, taylor
 from .._types import Scalar, SpaceTimePoint
 from ..domain import AbstractDomain, inverse_shares
 from ..problem import Layout
+from ._data import EndData
 
 
 class AbstractHard(AbstractField):
@@ -180,9 +181,8 @@ class HardTerminal(AbstractHard):
     ):
         if not layout.timed:
             raise ValueError("`layout` must be that of points with a time; got one without.")
-        more = smoothing or (lambda z: 0.0)
-        smooth = lambda z: terminal(layout.space(z)) + more(z)
-        checked = _checked("terminal", smooth, layout.n_coords)
+        data = EndData(terminal, layout, smoothing)
+        checked = _checked("terminal", data, layout.n_coords)
         self.network, self.terminal, self.layout = network, checked, layout
 
     def factor(self, z: SpaceTimePoint) -> Scalar:

@@ -3,8 +3,8 @@
 import functools
 import itertools
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,9 +14,23 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._field import AbstractField, Directions, Taylor, Weights
+from .._field import AbstractField, Directions, Taylor, Weights, taylor
 from .._streams import fold
 from .._types import Scalar, SpaceTimePoint
+
+
+class Input(NamedTuple):
+    """A further input of a network: a function of one point, scaled to about [-1, 1].
+
+    Args:
+        function: of one point.
+        center: in the middle of its values.
+        half_width: of the range of its values.
+    """
+
+    function: Callable[..., Any]
+    center: float
+    half_width: float
 
 
 class MLP(AbstractField):
@@ -30,6 +44,7 @@ class MLP(AbstractField):
             are added to them as sines and cosines; or the frequencies themselves, one a row. None
             by default.
         n_features: how many frequencies are drawn.
+        further: inputs beside the coordinates, twice differentiable; constants to the compiler.
         output_scale: typical size of the solution; the network itself stays of order one.
         dtype: precision of the parameters.
         key: random key.
@@ -38,6 +53,7 @@ class MLP(AbstractField):
     weights: list[Float[Array, "o i"]]
     biases: list[Float[Array, " o"]]
     features: tuple[tuple[float, ...], ...] = eqx.field(static=True)
+    further: tuple[Input, ...] = eqx.field(static=True)
     center: tuple[float, ...] = eqx.field(static=True)
     half_width: tuple[float, ...] = eqx.field(static=True)
     output_scale: float = eqx.field(static=True)
@@ -50,6 +66,7 @@ class MLP(AbstractField):
         *,
         frequencies: float | Sequence[Sequence[float]] | None = None,
         n_features: int = 16,
+        further: Sequence[Input] = (),
         output_scale: float = 1.0,
         dtype: DTypeLike | None = None,
         key: PRNGKeyArray,
@@ -61,7 +78,8 @@ class MLP(AbstractField):
         self.output_scale = float(output_scale)
         n_inputs = len(self.center)
         self.features = _features(frequencies, n_features, n_inputs, fold(key, "features"))
-        sizes = (n_inputs + 2 * len(self.features), *widths, 1)
+        self.further = tuple(further)
+        sizes = (n_inputs + 2 * len(self.features) + len(self.further), *widths, 1)
         dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
         self.weights, self.biases = _drawn(sizes, dtype, key)
 
@@ -77,6 +95,9 @@ class MLP(AbstractField):
         if self.features:
             phase = _like(self.features, dtype) @ h
             h = jnp.concatenate([h, jnp.sin(phase), jnp.cos(phase)])
+        if self.further:
+            more = [(i.function(z) - i.center) / i.half_width for i in self.further]
+            h = jnp.concatenate([h, jnp.stack(more).astype(dtype)])
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             h = jax.nn.tanh(weight @ h + bias)
         return self.output_scale * (self.weights[-1] @ h + self.biases[-1])[0]
@@ -97,6 +118,8 @@ class MLP(AbstractField):
         omega = weights.astype(dtype)[:, None]
         if self.features:
             at = _add_features(at, _like(self.features, dtype), omega)
+        for one in self.further:
+            at = _add_input(at, one, taylor(one.function, z, directions, weights))
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             slopes = at.slopes @ weight.T
             value = jnp.tanh(weight @ at.value + bias)
@@ -138,6 +161,17 @@ def _add_features(at: _Rows, frequencies: Array, omega: Array) -> _Rows:
         jnp.concatenate([at.value, sine, cosine]),
         jnp.concatenate([at.slopes, cosine[None] * slopes, -sine[None] * slopes], axis=1),
         jnp.concatenate([at.bend, cosine * bend - sine * square, -sine * bend - cosine * square]),
+    )
+
+
+def _add_input(at: _Rows, given: Input, its: Taylor) -> _Rows:
+    """What is there, then a further input, scaled."""
+    dtype, width = at.value.dtype, given.half_width
+    value = (its.value - given.center) / width
+    return _Rows(
+        jnp.concatenate([at.value, value[None].astype(dtype)]),
+        jnp.concatenate([at.slopes, (its.slopes / width)[:, None].astype(dtype)], axis=1),
+        jnp.concatenate([at.bend, (its.curvature / width)[None].astype(dtype)]),
     )
 
 

@@ -1,0 +1,99 @@
+"""The network of a run: what it reads, and the data that are built in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from .._compute import precision
+from .._field import AbstractField
+from .._streams import Stream
+from .._types import Points
+from ..nn import MLP, EndData, HardDirichlet, HardTerminal, Input, SquaredDistance
+from ..problem import AbstractCondition, Coefficient, Problem, Stable, smoothing
+from ..sampling import sample_interior
+from ._settings import Settings
+
+_MOST_CENTERS = 8  # of balls whose distance is an input
+_LOOKS = 1024  # points that tell the range of an input
+
+
+def make_network(
+    problem: Problem, settings: Settings, size: float, *, dtype, key: PRNGKeyArray
+) -> AbstractField:
+    """A network for the problem, with its boundary data built in if the settings say so."""
+    network = MLP(
+        *problem.bounds(),
+        settings.network.widths,
+        frequencies=settings.network.frequencies,
+        further=data_inputs(problem) if settings.network.data_inputs else (),
+        output_scale=size,
+        dtype=dtype,
+        key=key,
+    )
+    return harden(problem, network) if settings.network.hard else network
+
+
+def harden(problem: Problem, network: AbstractField) -> AbstractField:
+    """The network with the Dirichlet data built in, or those of the end.
+
+    Those of the end are where they have kinks that time smooths in a known way, or no others.
+    """
+    data = {
+        part: _datum(condition) for part, condition in problem.boundary.items() if condition.absorbs
+    }
+    smooths = smoothing(problem)
+    if problem.terminal is not None and (smooths is not None or not data):
+        return HardTerminal(network, problem.terminal, problem.layout, smoothing=smooths)
+    if not data:
+        raise ValueError("`network.hard` needs a Dirichlet part, and the problem has none.")
+    power = 1.0
+    if isinstance(problem.jumps, Stable) and problem.diffusion.is_zero:
+        power = 0.5 * problem.jumps.alpha  # as solutions vanish at the wall
+    return HardDirichlet(network, problem.domain, data, layout=problem.layout, power=power)
+
+
+def input_functions(problem: Problem) -> list[Callable[..., Any]]:
+    """What a network may read beside the coordinates, which it would take long to make of them.
+
+    The data at the end of time, and squares of distances to the centers of balls. Not data on
+    walls: what these are inside is an accident of how they were written.
+    """
+    found: list[Callable[..., Any]] = []
+    if problem.terminal is not None and problem.terminal.function is not None:
+        found.append(EndData(problem.terminal, problem.layout))
+    centers = problem.domain.centers()
+    if len(centers) <= _MOST_CENTERS:
+        found += [SquaredDistance(center, problem.layout) for center in centers]
+    return found
+
+
+def data_inputs(problem: Problem) -> tuple[Input, ...]:
+    """These functions with their range, but for those that vary nowhere."""
+    functions = input_functions(problem)
+    if not functions:
+        return ()
+    with precision("float64"):
+        points = sample_interior(problem, _LOOKS, key=(Stream(0) / "inputs").key)
+        values = np.asarray(_values(tuple(functions), points))
+    mean, spread = np.mean(values, axis=0), 2.0 * np.std(values, axis=0)
+    return tuple(
+        Input(function, float(center), float(width))
+        for function, center, width in zip(functions, mean, spread, strict=True)
+        if 1e-12 * abs(center) < width < np.inf
+    )
+
+
+@eqx.filter_jit
+def _values(functions: tuple[Callable[..., Any], ...], points: Points) -> Array:
+    return jax.vmap(lambda z: jnp.stack([function(z) for function in functions]))(points)
+
+
+def _datum(condition: AbstractCondition) -> float | Callable[..., Any]:
+    given = condition.data().get("value", condition.payoff)
+    constant = isinstance(given, Coefficient) and given.function is None
+    return float(np.asarray(given.constant)) if constant else given

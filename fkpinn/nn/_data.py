@@ -1,0 +1,67 @@
+"""What a problem gives as functions of one point, for networks that read it or meet it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._types import Scalar, SpaceTimePoint
+from ..problem import Layout
+
+
+class EndData:
+    """The data at the end of time, as a function of a point of any time.
+
+    Equal to another one with the same function in it, so that code compiled for one network serves
+    the next.
+
+    Args:
+        data: a function of one place.
+        layout: of the points, with a time.
+        smoothing: of one point, added to the data.
+    """
+
+    def __init__(
+        self,
+        data: Callable[..., Any],
+        layout: Layout,
+        smoothing: Callable[..., Any] | None = None,
+    ):
+        self.data, self.layout, self.smoothing = data, layout, smoothing
+        self._own = getattr(data, "function", None) or data
+
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
+        """Value at one point."""
+        value = self.data(self.layout.space(z))
+        return value if self.smoothing is None else value + self.smoothing(z)
+
+    def __hash__(self) -> int:
+        """That of the function's identity."""
+        return id(self._own)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same function, smoothed alike."""
+        return (
+            isinstance(other, EndData)
+            and self._own is other._own
+            and self.layout == other.layout
+            and self.smoothing == other.smoothing
+        )
+
+
+class SquaredDistance(NamedTuple):
+    """The square of the distance to a place, which a sum of squares of many coordinates is.
+
+    Args:
+        center: the place.
+        layout: of the points.
+    """
+
+    center: tuple[float, ...]
+    layout: Layout
+
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
+        """Value at one point."""
+        x = self.layout.space(z)
+        return jnp.sum((x - jnp.asarray(np.asarray(self.center), x.dtype)) ** 2)
