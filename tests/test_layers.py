@@ -15,6 +15,7 @@ LAYERS = {
     "_interval": (0, -1),
     "_lock": (1, 0),
     "_field": (1, 0),
+    "_processes": (0, -1),
     "_progress": (0, -1),
     "_compute": (0, -1),
     "_streams": (0, -1),

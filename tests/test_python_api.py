@@ -14,8 +14,9 @@ from run_folders import SMALL
 import fkpinn as fk
 from fkpinn._compute import precision
 from fkpinn._field import AbstractField, Taylor
+from fkpinn._solve._network import data_inputs
 from fkpinn.loss import AbstractSampler, Fixed, Spread, make_loss
-from fkpinn.nn import MLP
+from fkpinn.nn import MLP, Input
 from fkpinn.sde import EulerMaruyama, PlainExit, Scheme
 from fkpinn.train import AbstractOptimizer, Phase, Report, fit
 from fkpinn.train._objective import not_stopped
@@ -167,16 +168,51 @@ def test_without_the_problem_there_are_values_only(solution, folder, tmp_path):
 
 
 def test_hard_networks_are_loaded_with_their_problem_only(tmp_path):
-    from fkpinn._solve._train import harden
+    from fkpinn._solve._network import harden
 
     network = harden(LINE, MLP(*LINE.bounds(), (4,), key=jr.key(0)))
     hard = fk.Solution(LINE, network, name=LINE.name)
     hard.save(tmp_path / "a.fkpinn")
-    with pytest.raises(ValueError, match=r"boundary data of .* built in.*Pass the problem"):
+    with pytest.raises(ValueError, match=r"the data of .* built in.*Pass the problem"):
         fk.load(tmp_path / "a.fkpinn")
     loaded = fk.load(tmp_path / "a.fkpinn", LINE)
     np.testing.assert_array_equal(loaded([0.5]), hard([0.5]))
     assert float(loaded([0.0])) == 0.0
+
+
+def test_networks_that_read_data_are_loaded_with_their_problem_only(tmp_path):
+    """Numbers of a file are checked, and say which functions of the problem it reads."""
+    space = fk.Problem(
+        fk.Ball([0.0, 1.0], 2.0), diffusion=1.0, horizon=1.0, terminal=lambda x: x[0] * x[1],
+        boundary=fk.Neumann(0.0),
+    )  # fmt: skip
+    inputs = data_inputs(space)
+    assert [type(each.function).__name__ for each in inputs] == ["EndData", "SquaredDistance"]
+    network = MLP(*space.bounds(), (4,), further=inputs, key=jr.key(0))
+    reads = fk.Solution(space, network, name="mine")
+    reads.save(tmp_path / "a.fkpinn")
+    with pytest.raises(ValueError, match=r"the data of 'mine' built in.*Pass the problem"):
+        fk.load(tmp_path / "a.fkpinn")
+    loaded = fk.load(tmp_path / "a.fkpinn", space)
+    z = [0.2, 0.4, 0.9]
+    np.testing.assert_array_equal(loaded(z), reads(z))
+    assert loaded.network.further == network.further
+    without = fk.Solution(space, MLP(*space.bounds(), (4,), key=jr.key(0)))
+    assert float(without(z)) != float(reads(z))
+    other = MLP(*space.bounds(), (4,), further=[Input(lambda z: z[0], 0.0, 1.0)], key=jr.key(0))
+    with pytest.raises(ValueError, match="further inputs of a network only if"):
+        fk.Solution(space, other).save(tmp_path / "b.fkpinn")
+
+
+def test_inputs_span_their_values():
+    """Mean and twice the deviation of squared distances in a disk of radius 2; a box has none."""
+    disk = fk.Problem(fk.Ball([3.0, 1.0], 2.0), source=1.0)
+    (found,) = data_inputs(disk)
+    assert found.center == pytest.approx(2.0, abs=0.15)  # of a uniform law on [0, 4]
+    assert found.half_width == pytest.approx(4 / 3**0.5, rel=0.05)
+    assert data_inputs(fk.Problem(fk.Box([0.0, 0.0], [1.0, 1.0]), source=1.0)) == ()
+    holes = fk.Ball([3.0, 1.0], 2.0) - fk.Ball([3.0, 1.0], 0.5, name="a") - fk.Ball([4.0, 1.0], 0.1)
+    assert holes.centers() == ((3.0, 1.0), (4.0, 1.0))
 
 
 # ---- parts of one's own

@@ -458,6 +458,27 @@ def test_presets_look_at_what_moves_paths():
         )
     assert (soft.points.n_collocation, soft.points.n_boundary) == (2250, 3600)
     assert hard.network.hard and hard.points.n_collocation == 4500
+    assert not hard.network.data_inputs
+
+
+def test_presets_look_at_data_at_the_end_of_time():
+    """Smooth ones are built in and read where there are no others; kinks in many dimensions not."""
+    smooth = settings_for("quick", fk.catalogue("allen-cahn-20d").problem)
+    assert smooth.network.hard and smooth.network.data_inputs and smooth.points.n_boundary == 8
+    assert not settings_for("paper", fk.catalogue("allen-cahn-20d").problem).network.data_inputs
+    much = {"diffusion": 1.0, "horizon": 1.0, "check": False}
+    basket = fk.Problem(
+        fk.Space(5), **much, terminal=lambda x: jnp.maximum(jnp.sum(x), 0.0),
+        measure=fk.Normal(jnp.zeros(5), 1.0),
+    )  # fmt: skip
+    kinked = settings_for("quick", basket)
+    assert not kinked.network.hard and not kinked.network.data_inputs
+    assert kinked.points.n_boundary > 8 and kinked.points.time_power == 1.0
+    walls = fk.Problem(
+        fk.Ball([0.0] * 5, 1.0), **much, terminal=lambda x: 1.0 - x @ x, boundary=fk.Dirichlet(0.0)
+    )
+    both = settings_for("quick", walls)  # the walls are built in, the end is not
+    assert both.network.hard and both.points.n_boundary > 8
 
 
 @pytest.fixture

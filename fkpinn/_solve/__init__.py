@@ -4,6 +4,7 @@ from ._certify import measure as measure
 from ._cuts import slice_through as slice_through
 from ._folder import compare_runs as compare_runs
 from ._folder import list_runs as list_runs
+from ._folder import read_result as read_result
 from ._folder import report_run as report_run
 from ._improve import Rounds as Rounds
 from ._improve import improve as improve

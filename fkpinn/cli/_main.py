@@ -23,6 +23,7 @@ from fkpinn.cli._report import Report
 from fkpinn.cli._reproduce import Reproduce
 from fkpinn.cli._runs import Runs
 from fkpinn.cli._solve import Solve
+from fkpinn.cli._submit import Submit
 
 _DESCRIPTION = """\
 Solve boundary value problems with networks that Feynman-Kac labels guide.
@@ -37,6 +38,7 @@ COMMANDS = {
     "labels": LabelsCommand,
     "plan": PlanCommand,
     "solve": Solve,
+    "submit": Submit,
     "certify": Certify,
     "report": Report,
     "runs": Runs,

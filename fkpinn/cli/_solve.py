@@ -14,15 +14,10 @@ from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 
 
-@dataclasses.dataclass(frozen=True)
-class Solve:
-    """Solve one problem and write a run folder: result, figures, report.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HowToSolve:
+    """What `solve` and `submit` have in common."""
 
-    Example: `fkpinn solve met --preset quick --out runs/demo`
-    """
-
-    problem: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="P")] = None
-    """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
     method: Literal[
         "fk-pinn", "pinn", "fk-pinn-adam", "fk-pinn-nncg", "pinn-engd", "pinn-nncg", "bsde"
     ] = "fk-pinn"
@@ -37,11 +32,29 @@ class Solve:
         tyro.conf.arg(metavar="KEY=VALUE"),
     ] = ()
     """Settings to change, such as `training.steps=200` or `labels.n_paths=500`."""
-    resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Go on with this run folder after a crash, instead of starting a run."""
     target: float | None = None
     """Relative L2 error to reach: the error is measured by paths, and training goes on until its
     upper confidence limit is below, or no round is expected to pay."""
+
+    def words(self) -> list[str]:
+        """The same as words of a command."""
+        words = ["--method", self.method, "--preset", self.preset]
+        words += ["--target", repr(self.target)] if self.target is not None else []
+        changes = sum(self.set, ())
+        return words + (["--set", *changes] if changes else [])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Solve(HowToSolve):
+    """Solve one problem and write a run folder: result, figures, report.
+
+    Example: `fkpinn solve met --preset quick --out runs/demo`
+    """
+
+    problem: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="P")] = None
+    """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Go on with this run folder after a crash, instead of starting a run."""
     seed: int = 0
     """Fixes everything random."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

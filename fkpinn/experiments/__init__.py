@@ -1,5 +1,10 @@
-"""Tables and figures of the paper: from TOML to runs, from runs to records, from these to pages."""
+"""Many runs: tables and figures of the paper, and batches of seeds."""
 
+from ._batch import Batch as Batch
+from ._batch import parse_seeds as parse_seeds
+from ._batch import run_here as run_here
+from ._batch import submit as submit
+from ._batch import table as table
 from ._config import Cell as Cell
 from ._config import Experiment as Experiment
 from ._config import known_experiments as known_experiments

@@ -1,17 +1,15 @@
 """Trainings spread over several processes, for a device that one of them does not fill."""
 
-import multiprocessing
-import os
+import json
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from .._processes import Task, run_tasks
 from .._progress import AbstractProgress, SilentProgress
 from ._config import Cell
 from ._run import count_missing, run_missing
-
-_LOOK = 0.5  # seconds between looks at the records
 
 
 def run_in_jobs(
@@ -26,7 +24,8 @@ def run_in_jobs(
     """As `run_missing`, in several processes.
 
     Each begins with another kind of training, so that none compiles what another compiles. On a
-    card they take turns, unless its multi-process service runs.
+    card they take turns, unless its multi-process service runs. One that is killed is started
+    again.
 
     Args:
         runs: cells and seeds.
@@ -42,31 +41,25 @@ def run_in_jobs(
     if jobs < 1:
         raise ValueError(f"`jobs` must be at least 1; got {jobs}.")
     progress = progress or SilentProgress()
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # memory is for all of them
-    spawn = multiprocessing.get_context("spawn")
-    workers = [
-        spawn.Process(
-            target=_job, args=(_from_cell(runs, k, jobs), results, seconds, jobs), daemon=True
-        )
-        for k in range(jobs)
-    ]
-    for worker in workers:
-        worker.start()
     total, left = len(dict.fromkeys(runs)), -1
     progress.start("runs", total)
-    try:
-        while any(worker.is_alive() for worker in workers):
-            found = count_missing(runs, results)
-            if found != left:
-                left = found
-                progress.update(total - left)
-            time.sleep(_LOOK)
-    finally:
-        for worker in workers:
-            worker.terminate()  # does nothing to one that has ended
+
+    def look(_: int) -> None:
+        nonlocal left
+        found = count_missing(runs, results)
+        if found != left:
+            left = found
+            progress.update(total - left)
+
+    words = ("python", "-m", "fkpinn.experiments._jobs")
+    tasks = [
+        Task(f"process {k}", words, _told(_from_cell(runs, k, jobs), results, seconds, jobs))
+        for k in range(jobs)
+    ]
+    memory = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # it is for all of them
+    failed = run_tasks(tasks, at_once=jobs, environment=memory, look=look, say=say)
     progress.finish()
     left = count_missing(runs, results)
-    failed = [worker.exitcode for worker in workers if worker.exitcode]
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {jobs} processes ended with an error (see above); {left} runs have "
@@ -84,8 +77,24 @@ def _from_cell(runs: Sequence[tuple[Cell, int]], job: int, jobs: int) -> list[tu
     return sorted(runs, key=lambda run: order[run[0]])
 
 
-def _job(runs: list[tuple[Cell, int]], results: Path, seconds: float, jobs: int) -> None:
+def _told(runs: list[tuple[Cell, int]], results: Path, seconds: float, jobs: int) -> str:
+    """What a process reads to know its work."""
+    cells = [(c.problem, c.method, c.preset, dict(c.changes), seed) for c, seed in runs]
+    return json.dumps([cells, str(results), seconds, jobs])
+
+
+def _work(told: str) -> None:
+    cells, results, seconds, jobs = json.loads(told)
+    runs = [(_cell(*about), seed) for *about, seed in cells]
     run_missing(
-        runs, results, seconds=seconds, at_once=1, jobs=jobs,
+        runs, Path(results), seconds=seconds, at_once=1, jobs=jobs,
         say=lambda text: sys.stderr.write(f"{text}\n"),
     )  # fmt: skip
+
+
+def _cell(problem: str, method: str, preset: str, changes: dict[str, Any]) -> Cell:
+    return Cell.of(problem, method, preset, changes)
+
+
+if __name__ == "__main__":
+    _work(sys.stdin.read())

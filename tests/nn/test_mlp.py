@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fkpinn._field import AbstractField, taylor
-from fkpinn.nn import MLP
-from fkpinn.problem import catalogue, residual, residual_by_hessian, sampled_residual
+from fkpinn.nn import MLP, EndData, Input, SquaredDistance
+from fkpinn.problem import Layout, catalogue, residual, residual_by_hessian, sampled_residual
 from fkpinn.sampling import sample_interior
 
 
@@ -40,9 +40,13 @@ def test_residual_in_one_pass_is_that_of_the_hessian(name, frequencies):
     np.testing.assert_allclose(fast, slow, rtol=1e-11, atol=1e-11 * float(jnp.max(jnp.abs(slow))))
 
 
-def test_directions_and_weights_are_those_asked_for():
+@pytest.mark.parametrize("reads", [False, True])
+def test_directions_and_weights_are_those_asked_for(reads):
+    """With an input that is a product of coordinates, too."""
     problem = catalogue("met").problem
-    u = network(problem)
+    further = (Input(lambda z: z[0] * jnp.exp(z[1]), 0.3, 1.7),) if reads else ()
+    u = network(problem, further=further)
+    assert u.weights[0].shape == (12, 3 if reads else 2)
     z = jnp.array([0.3, -0.4])
     directions = jr.normal(jr.key(2), (3, 2))
     weights = jnp.array([0.5, -1.0, 2.0])
@@ -115,3 +119,28 @@ def test_only_weights_and_biases_are_trained():
 def test_refusals(arguments, message):
     with pytest.raises(ValueError, match=message):
         MLP([0.0], [1.0], **arguments, key=jr.key(0))
+
+
+def test_further_inputs_are_scaled():
+    """A network of one unit that reads nothing else."""
+    u = MLP(
+        [0.0], [1.0], (1,), further=[Input(lambda z: 3.0 + 2.0 * z[0], 4.0, 0.5)], key=jr.key(0)
+    )
+    ones = [jnp.array([[0.0, 1.0]]), jnp.ones((1, 1))]
+    u = eqx.tree_at(lambda u: u.weights, u, ones)
+    assert float(u(jnp.array([0.75]))) == pytest.approx(np.tanh(1.0), rel=1e-12)
+
+
+def test_what_a_problem_gives_is_equal_to_itself():
+    """So that code compiled for one network serves the next of the same problem."""
+    problem = catalogue("allen-cahn-20d").problem
+    layout = problem.layout
+    one, other = (EndData(problem.terminal, layout) for _ in range(2))
+    assert one == other and hash(one) == hash(other)
+    assert one != EndData(lambda x: x[0], layout)
+    assert one != EndData(problem.terminal, layout, lambda z: z[0])
+    z = layout.point(jnp.asarray(0.1), jnp.ones(20))
+    assert float(one(z)) == pytest.approx(1 / (2 + 0.4 * 20))
+    distance = SquaredDistance((1.0, 2.0), Layout(2))
+    assert distance == SquaredDistance((1.0, 2.0), Layout(2))
+    assert float(distance(jnp.array([4.0, -2.0]))) == 25.0
