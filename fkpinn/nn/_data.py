@@ -22,6 +22,10 @@ class EndData:
         smoothing: of one point, added to the data.
     """
 
+    data: Callable[..., Any]
+    layout: Layout
+    smoothing: Callable[..., Any] | None
+
     def __init__(
         self,
         data: Callable[..., Any],
