@@ -8,8 +8,8 @@ from run_folders import SMALL as small
 
 import fkpinn as fk
 from fkpinn._solve import Job, settings_for
+from fkpinn._solve._end import kinks_at_end
 from fkpinn._solve._label import _damped, approach, approaches, label
-from fkpinn._solve._presets import kinks_at_end
 from fkpinn.nn import MLP
 
 EXIT = fk.catalogue("exit-ball-3d").problem

@@ -14,8 +14,9 @@ from .._field import AbstractField
 from .._streams import Stream
 from .._types import Points
 from ..nn import MLP, EndData, HardDirichlet, HardTerminal, Input, SquaredDistance
-from ..problem import AbstractCondition, Coefficient, Problem, Stable, smoothing
+from ..problem import AbstractCondition, Coefficient, Problem, Stable
 from ..sampling import sample_interior
+from ._end import smoothed_end
 from ._settings import Settings
 
 _MOST_CENTERS = 8  # of balls whose distance is an input
@@ -46,7 +47,7 @@ def harden(problem: Problem, network: AbstractField) -> AbstractField:
     data = {
         part: _datum(condition) for part, condition in problem.boundary.items() if condition.absorbs
     }
-    smooths = smoothing(problem)
+    smooths = smoothed_end(problem)
     if problem.terminal is not None and (smooths is not None or not data):
         return HardTerminal(network, problem.terminal, problem.layout, smoothing=smooths)
     if not data:
@@ -65,7 +66,7 @@ def input_functions(problem: Problem) -> list[Callable[..., Any]]:
     """
     found: list[Callable[..., Any]] = []
     if problem.terminal is not None and problem.terminal.function is not None:
-        found.append(EndData(problem.terminal, problem.layout))
+        found.append(EndData(problem.terminal, problem.layout, smoothed_end(problem)))
     centers = problem.domain.centers()
     if len(centers) <= _MOST_CENTERS:
         found += [SquaredDistance(center, problem.layout) for center in centers]

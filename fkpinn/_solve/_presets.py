@@ -12,8 +12,9 @@ from .._compute import FEW_DIMENSIONS, current, precision
 from .._streams import Stream
 from .._types import Points
 from ..domain import Ball, Box
-from ..problem import Coefficient, Problem, Stable, Uniform, smoothing
+from ..problem import Coefficient, Problem, Stable, Uniform
 from ..sampling import sample_interior
+from ._end import kinks_at_end, smoothed_end
 from ._network import input_functions
 from ._settings import Settings, close_matches
 
@@ -133,9 +134,6 @@ _DIFFUSIVE_ON_CPU = {
     "quick": {"network.widths": (32, 32, 32), "training.steps": 120, "training.polish_steps": 40},
     "best": {"network.widths": (48, 48, 48), "training.steps": 150, "training.polish_steps": 100},
 }
-_LOOKS = 8192  # points that tell whether data have kinks
-_NEAR = 0.01  # distance of differences, over that which paths go in all
-_ROUGH = 2.0  # of mean squares at a distance, over those at four times that; of kinks 4
 _PECLET = 8.0  # above which drift counts
 # points of a step, of which half are on the boundary unless data are built in, and the most there
 _ROWS = {"quick": (3000, 6000), "best": (4500, 10_000)}
@@ -145,8 +143,8 @@ _ROWS_ON_CPU = {"quick": (1200, 1200), "best": (1500, 2500)}
 def settings_for(preset: str, problem: Problem) -> Settings:
     """The settings of a preset for a problem on this machine, or an error."""
     found = check_preset(preset)
-    smooth = not kinks_at_end(problem)
-    if preset != "paper" and smoothing(problem) is not None:
+    smooth = not kinks_at_end(problem) or smoothed_end(problem) is not None
+    if preset != "paper" and smoothed_end(problem) is not None:
         found = found.changed({"network.hard": True})
     elif not smooth:
         found = found.changed({"points.time_power": 1.0})
@@ -241,34 +239,6 @@ def _strengths(problem: Problem, points: Points) -> tuple[Array, Array]:
     drift = jax.vmap(lambda z: jnp.sqrt(jnp.sum(problem.drift(z) ** 2)))(points)
     spread = jax.vmap(lambda z: 0.5 * jnp.sum(problem.sigma(z) ** 2) / problem.dim)(points)
     return drift, spread
-
-
-def kinks_at_end(problem: Problem) -> bool:
-    """Whether the data at the end of time have kinks: their second differences grow."""
-    if problem.terminal is None:
-        return False
-    with precision("float64"):
-        where = sample_interior(problem, _LOOKS, key=(Stream(0) / "kinks").key)
-        wide, narrow = (float(a) for a in _second_differences(problem, where))
-    return narrow > _ROUGH * wide + 1e-12
-
-
-@eqx.filter_jit
-def _second_differences(problem: Problem, points: Points) -> tuple[Array, Array]:
-    """Mean squares at two distances, one and a quarter, along a diagonal."""
-    data, layout = problem.terminal, problem.layout
-    assert data is not None and layout.horizon is not None
-    horizon = layout.horizon
-
-    def one(z):
-        x = problem.space(z)
-        sigma = problem.sigma(layout.at_end(x[None])[0])
-        step = _NEAR * jnp.sqrt(horizon * jnp.sum(sigma**2, axis=1))
-        bend = lambda h: data(x + h * step) - 2.0 * data(x) + data(x - h * step)
-        return jnp.stack([bend(1.0), 16.0 * bend(0.25)]) ** 2
-
-    wide, narrow = jnp.mean(jax.vmap(one)(points), axis=0)
-    return wide, narrow
 
 
 def _parameters(settings: Settings, problem: Problem) -> int:

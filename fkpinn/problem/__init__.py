@@ -65,6 +65,8 @@ from ._recipes import heat as heat
 from ._recipes import mean_exit_time as mean_exit_time
 from ._recipes import poisson as poisson
 from ._recipes import schrodinger as schrodinger
+from ._soften import Softened as Softened
+from ._soften import chooses as chooses
 from ._spectrum import first_eigenvalue as first_eigenvalue
 from ._stable import Stable as Stable
 from ._stopping import optimal_stopping as optimal_stopping

@@ -1,0 +1,58 @@
+"""Data at the end of time: whether they have kinks, and what time makes of these."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._compute import precision
+from .._streams import Stream
+from .._types import Points
+from ..problem import Problem, Softened, chooses, smoothing
+from ..sampling import sample_interior
+
+_LOOKS = 8192  # points that tell whether data have kinks
+_NEAR = 0.01  # distance of differences, over that which paths go in all
+_ROUGH = 2.0  # of mean squares at a distance, over those at four times that; of kinks 4
+
+
+def smoothed_end(problem: Problem) -> Callable[..., Any] | None:
+    """What a short time adds to data with kinks, a function of one point; None if it is not known.
+
+    On a line kinks are found whatever makes them; in several dimensions by the choices that the
+    data make.
+    """
+    if problem.dim == 1:
+        return smoothing(problem)
+    return Softened(problem) if kinks_at_end(problem) and chooses(problem) else None
+
+
+def kinks_at_end(problem: Problem) -> bool:
+    """Whether the data at the end of time have kinks: their second differences grow."""
+    if problem.terminal is None:
+        return False
+    with precision("float64"):
+        where = sample_interior(problem, _LOOKS, key=(Stream(0) / "kinks").key)
+        wide, narrow = (float(a) for a in _second_differences(problem, where))
+    return narrow > _ROUGH * wide + 1e-12
+
+
+@eqx.filter_jit
+def _second_differences(problem: Problem, points: Points) -> tuple[Array, Array]:
+    """Mean squares at two distances, one and a quarter, along a diagonal."""
+    data, layout = problem.terminal, problem.layout
+    assert data is not None and layout.horizon is not None
+    horizon = layout.horizon
+
+    def one(z):
+        x = problem.space(z)
+        sigma = problem.sigma(layout.at_end(x[None])[0])
+        step = _NEAR * jnp.sqrt(horizon * jnp.sum(sigma**2, axis=1))
+        bend = lambda h: data(x + h * step) - 2.0 * data(x) + data(x - h * step)
+        return jnp.stack([bend(1.0), 16.0 * bend(0.25)]) ** 2
+
+    wide, narrow = jnp.mean(jax.vmap(one)(points), axis=0)
+    return wide, narrow
