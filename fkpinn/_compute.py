@@ -67,6 +67,8 @@ class Compute:
         lanes: how paths run side by side; by default chosen for their number.
         devices: that share the work, by default all that this process sees. Their number changes no
             bit of a label.
+        everyone: the devices of all processes, where there are several; paths and steps of the
+            training are spread over these.
     """
 
     backend: str
@@ -75,6 +77,7 @@ class Compute:
     jacobian_entries: int
     lanes: Lanes | None = None
     devices: tuple[Any, ...] = ()
+    everyone: tuple[Any, ...] = ()
 
     @classmethod
     def here(cls) -> "Compute":
@@ -97,6 +100,10 @@ class Compute:
     def mesh(self) -> Mesh | None:
         """The devices that share the work; None if it is one."""
         return _mesh(self.devices) if len(self.devices) > 1 else None
+
+    def with_everyone(self) -> "Compute":
+        """The same with the devices of all processes."""
+        return dataclasses.replace(self, devices=self.everyone) if self.everyone else self
 
     @property
     def on_cpu(self) -> bool:
@@ -148,9 +155,9 @@ class Compute:
 @functools.cache
 def _on_backend(backend: str) -> Compute:
     cores, devices = usable_cores(), tuple(jax.local_devices(backend=backend))
-    if backend == "cpu":
-        return Compute(backend, cores, row_chunk=512, jacobian_entries=0, devices=devices)
-    return Compute(backend, cores, row_chunk=None, jacobian_entries=1 << 28, devices=devices)
+    everyone = tuple(jax.devices(backend)) if jax.process_count() > 1 else ()
+    row_chunk, entries = (512, 0) if backend == "cpu" else (None, 1 << 28)
+    return Compute(backend, cores, row_chunk, entries, devices=devices, everyone=everyone)
 
 
 @functools.cache

@@ -19,6 +19,7 @@ LAYERS = {
     "_progress": (0, -1),
     "_compute": (0, -1),
     "_streams": (0, -1),
+    "_together": (0, -1),
     "_words": (0, -1),
     "domain": (1, 0),
     "problem": (2, 1),

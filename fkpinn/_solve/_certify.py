@@ -3,7 +3,6 @@
 import contextlib
 import math
 import threading
-import time
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ from .._compute import current, precision, start_thread
 from .._progress import AbstractProgress
 from .._records import plain
 from .._streams import Stream
+from .._together import clock, several
 from ..evaluate import (
     Certificate,
     NoCertificate,
@@ -72,7 +72,7 @@ def second_bound(
     """
     if why := why_no_bound(problem):
         return {"why": why}
-    began = time.perf_counter()
+    began = clock()
     affordable = min(_affordable(certificate) / _PATHS, _MOST)
     found = occupation_bound(
         problem, network, n_points=max(1, int(affordable / _FEWEST)) * _FEWEST, n_paths=_PATHS,
@@ -80,7 +80,7 @@ def second_bound(
     )  # fmt: skip
     if not math.isfinite(found.l2_abs):
         return {"why": "the residual is not finite at all places that paths visit"}
-    return plain(found._asdict()) | {"seconds": time.perf_counter() - began}
+    return plain(found._asdict()) | {"seconds": clock() - began}
 
 
 def central_value(
@@ -120,7 +120,7 @@ def _affordable(certificate: Certificate) -> float:
 
 def compile_ahead(job: Job, labels: Labels | None) -> threading.Thread | None:
     """While an accelerator trains, the host compiles what the certificate will need."""
-    if job.settings.certificate.seconds == 0 or current().on_cpu:
+    if job.settings.certificate.seconds == 0 or current().on_cpu or several():
         return None
     settings = job.settings
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ import numpy as np
 from .._compute import current, precision
 from .._progress import AbstractProgress
 from .._streams import Stream
+from .._together import clock
 from ..evaluate import Certificate, DefectPaths
 from ..labels import Labels
 from ..problem import Problem
@@ -88,9 +88,9 @@ class Rounds:
 
     def certify(self, network: Any, number: int, name: str = "certificate") -> Certificate:
         """The error after round `number`, by paths of its own."""
-        began = time.perf_counter()
+        began = clock()
         found = measure(self.job, network, self.stream / number / name)
-        self.measured_in = time.perf_counter() - began
+        self.measured_in = clock() - began
         return found
 
     def run(self, network: Any) -> Improved:
@@ -107,10 +107,10 @@ class Rounds:
             if predicted < _LEAST_GAIN:
                 note = "no further round was expected to pay"
                 break
-            began = time.perf_counter()
+            began = clock()
             tried = self.train(kind, network, best, number)
             found = self.certify(tried, number)
-            self.seconds[kind] = time.perf_counter() - began
+            self.seconds[kind] = clock() - began
             self.gain[kind] = best.typical / max(found.typical, 1e-100)
             kept = found.typical < best.typical
             self.record(number, kind, predicted, best, found, kept, self.seconds[kind])
@@ -132,13 +132,13 @@ class Rounds:
         reached = self.target is not None and best.ci_high <= self.target
         if reached or not abs(share) > _SURE * sure:
             return network, best
-        began = time.perf_counter()
+        began = clock()
         with precision(precision_of(network)):
             tried = network.scaled(1.0 + share)
         found = self.certify(tried, 0, "height/certificate")
         kept = abs(_height(tried, found.corrections)[0]) < abs(share)
         predicted = abs(share) / max(sure, 1e-9 * abs(share))
-        self.record(0, "height", predicted, best, found, kept, time.perf_counter() - began)
+        self.record(0, "height", predicted, best, found, kept, clock() - began)
         return (tried, found) if kept else (network, best)
 
     def record(
@@ -244,7 +244,7 @@ class Rounds:
     def train(self, kind: str, network: Any, best: Certificate, number: int) -> Any:
         """The network after a round of that kind."""
         stream = self.stream / number
-        labels, began = None, time.perf_counter()
+        labels, began = None, clock()
         self.look_again(stream / "visits")
         if kind == "correct":
             labels = with_corrections(network, best.corrections)
@@ -255,10 +255,10 @@ class Rounds:
                 n_paths=self.label_noise(best)[0], dtype=str(best.corrections.points.dtype),
                 seed=(stream / "paths").seed, progress=self.job.progress,
             )  # fmt: skip
-        labelled = time.perf_counter()
+        labelled = clock()
         for part in itertools.count():
             network = self.steps(kind, network, labels, f"{number}-{part}", stream / "steps" / part)
-            spent = time.perf_counter() - labelled
+            spent = clock() - labelled
             if spent >= self.measured_in + (labelled - began) or part + 1 == self.parts:
                 return network
 

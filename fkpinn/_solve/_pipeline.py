@@ -1,8 +1,8 @@
 """All stages, one after the other: label, train, certify, improve."""
 
-import time
 from typing import Any, NamedTuple
 
+from .._together import clock
 from ..evaluate import Certificate, NoCertificate
 from ..labels import Labels
 from ..train import Fit
@@ -40,14 +40,14 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
         certify: whether the error is measured, and rounds of training follow as the settings say.
     """
     check_labels(job, labels)
-    clock = [time.perf_counter()]
+    times = [clock()]
     visits = compile_visits_ahead(job)
     own = labels is not None
     labels = label(job) if labels is None else labels
     if visits is not None:
         visits.join()
     job = visit(job)
-    clock.append(time.perf_counter())
+    times.append(clock())
     ahead = compile_ahead(job, labels) if certify else None
     first = None
     if labels is not None and not own and approaches(job):
@@ -55,25 +55,25 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
     trained = train(job, labels)
     trained = trained if first is None else joined(first, trained)
     trained = trained._replace(stopped=[*_notes(labels), *trained.stopped])
-    clock.append(time.perf_counter())
+    times.append(clock())
     certificate, rounds = None, []
     if ahead is not None:
         ahead.join()
     if certify:
         try:
             improved = improve(
-                job, trained.network, size=solution_size(labels), trained_in=clock[2] - clock[0]
+                job, trained.network, size=solution_size(labels), trained_in=times[2] - times[0]
             )
             trained, certificate = _with_rounds(trained, improved), improved.certificate
             rounds = improved.rounds
         except NoCertificate as error:  # the network is worth keeping
             trained = trained._replace(stopped=[*trained.stopped, f"no certificate: {error}"])
-    clock.append(time.perf_counter())
+    times.append(clock())
     seconds = {
-        "labels": clock[1] - clock[0],
+        "labels": times[1] - times[0],
         "compile": trained.compile_seconds,
-        "train": clock[2] - clock[1] - trained.compile_seconds,
-        "certify": clock[3] - clock[2],
+        "train": times[2] - times[1] - trained.compile_seconds,
+        "certify": times[3] - times[2],
     }
     return Outcome(labels, trained, certificate, rounds, seconds)
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import platform
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
 from .._records import Errors, clear_unfinished, installed_versions, write_json
 from .._streams import Stream
+from .._together import clock, several
 from ..evaluate import Certificate, compare, value_and_gradient
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractWeighting
@@ -223,7 +223,7 @@ def _in_folder(
             test = _Test.draw(job.problem, truth, job.settings.points.n_test, key)
         watch = None if test is None else test.watch
         job = dataclasses.replace(job, folder=out, watch=watch)
-        began = time.perf_counter()
+        began = clock()
         found = run_stages(job, labels, certify=job.settings.certificate.seconds > 0)
         return _written(job, name, config, found, truth, test, began)
 
@@ -271,7 +271,7 @@ def _written(
         "certificate": solution.certificate,
         **beside,
         "rounds": found.rounds,
-        "seconds": found.seconds | {"total": time.perf_counter() - began},
+        "seconds": found.seconds | {"total": clock() - began},
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()})",
         "versions": installed_versions(),
         "settings": job.settings.flat(),
@@ -308,7 +308,7 @@ def _beside(
     """What stands beside a certificate: a second bound, and the value at the center."""
     makers = {"occupation": second_bound, "value": central_value}
     how = {"occupation": progress, "value": None}  # the longer one shows how far it is
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(1 if several() else None) as pool:  # these do all in one order
         found = {
             name: pool.submit(
                 in_context(make), problem, network, certificate,

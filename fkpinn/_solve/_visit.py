@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .._compute import current, start_thread
 from .._streams import Stream
+from .._together import several
 from .._types import Points
 from ..labels import compile_visits, visited_places
 from ..loss import PathPoints
@@ -40,7 +41,7 @@ def visit(job: Job, stream: Stream | None = None) -> Job:
 
 def compile_ahead(job: Job) -> threading.Thread | None:
     """While label paths are compiled and run on an accelerator, compile those for points."""
-    if not _wanted(job) or current().on_cpu:
+    if not _wanted(job) or current().on_cpu or several():
         return None
     starts = _starts(job.problem, job.stream / "visits")
     work = lambda: compile_visits(job.linear_problem, starts, n_paths=_paths(), n_steps=_STEPS)

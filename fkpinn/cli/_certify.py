@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
+from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions, speaks
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 from fkpinn.cli._result import bound_in_words, value_in_words
@@ -36,20 +36,25 @@ class Certify:
         """Measure, draw, print."""
         with self.output.reserved(), self.hardware.chosen():
             from fkpinn._solve import certify_run
+            from fkpinn._together import own_copy
 
             progress = self.output.progress()
             try:
-                record = certify_run(
-                    self.run_folder,
-                    find=find_problem,
-                    progress=progress,
-                    n_points=self.points,
-                    n_paths=self.paths,
-                    seconds=self.seconds,
-                    seed=self.seed,
-                )
+                with own_copy(self.run_folder) as folder:
+                    assert folder is not None
+                    record = certify_run(
+                        folder,
+                        find=find_problem,
+                        progress=progress,
+                        n_points=self.points,
+                        n_paths=self.paths,
+                        seconds=self.seconds,
+                        seed=self.seed,
+                    )
             finally:
                 progress.finish()
+        if not speaks():
+            return
         if self.output.json:
             print_json(record)
         else:

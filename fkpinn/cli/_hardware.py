@@ -1,7 +1,9 @@
-"""The option of commands that compute: which devices share the work."""
+"""The options of commands that compute: which devices share the work, in which processes."""
 
 import contextlib
 import dataclasses
+import os
+import sys
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -9,7 +11,7 @@ import tyro
 
 
 @dataclasses.dataclass(frozen=True)
-class Hardware:
+class Devices:
     """What it runs on."""
 
     devices: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
@@ -28,8 +30,85 @@ class Hardware:
             yield
 
 
+@dataclasses.dataclass(frozen=True)
+class Hardware(Devices):
+    """What it runs on."""
+
+    distributed: bool = False
+    """Share the work with other processes, on this machine or others, that were started with the
+    same command; the first of them writes and prints. SLURM, Open MPI and Kubernetes tell them
+    apart; elsewhere give the next three."""
+    coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
+    """Where the first process is found."""
+    num_processes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """How many processes there are."""
+    process_id: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
+    """Which of them this is, from 0 on."""
+
+    @contextlib.contextmanager
+    def chosen(self) -> Iterator[None]:
+        """Inside, these devices share the work, and one process speaks."""
+        told = (self.coordinator, self.num_processes, self.process_id)
+        if not self.distributed:
+            if any(value is not None for value in told):
+                raise ValueError(
+                    "`--coordinator`, `--num-processes` and `--process-id` belong to "
+                    "`--distributed`; give it, too."
+                )
+            with super().chosen():
+                yield
+            return
+        if self.devices is not None:
+            raise ValueError(
+                "`--devices` and `--distributed` exclude each other: hide devices from a process "
+                "by `CUDA_VISIBLE_DEVICES`."
+            )
+        from fkpinn._together import join, leads
+
+        join(*told)
+        try:
+            with contextlib.nullcontext() if leads() else _silence():
+                yield
+        except Exception as error:
+            if _other_died(error):
+                _leave(
+                    "another process has died, or its machine cannot be reached. What was saved is "
+                    "kept: give the same command to all processes again, to more or to fewer of "
+                    "them, or go on with one by `fkpinn solve --resume`."
+                )
+            raise
+
+
 HardwareOptions = tyro.conf.OmitArgPrefixes[Hardware]
+DevicesOptions = tyro.conf.OmitArgPrefixes[Devices]
 EVERY_DEVICE = Hardware()
+ALL_HERE = Devices()
+
+
+def speaks() -> bool:
+    """Whether this process prints, as the first of several."""
+    from fkpinn._together import leads
+
+    return leads()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing on standard output, in this process or in what it calls."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
+
+
+def _other_died(error: Exception) -> bool:
+    """Whether what went wrong is that nobody answers."""
+    words = ("gloo", "connection closed by peer", "coordination service", "heartbeat", "nccl")
+    return any(word in str(error).lower() for word in words)
+
+
+def _leave(message: str) -> None:
+    """End at once: an orderly end would wait for the others."""
+    print(f"fkpinn: {message}", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def _numbers(given: str) -> int | list[int]:

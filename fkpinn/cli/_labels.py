@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
+from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions, speaks
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import ProblemArgument, find_problem
 
@@ -49,14 +49,19 @@ class LabelsCommand:
     def run(self) -> None:
         """Estimate, compare, print."""
         with self.output.reserved(), self.hardware.chosen():
-            summary = self._estimate()
+            from fkpinn._together import own_copy
+
+            with own_copy(self.out) as out:
+                summary = self._estimate(out)
+        if not speaks():
+            return
         if self.output.json:
             print_json(summary)
         else:
             for key, value in summary.items():
                 print(f"{key:>18}  {value}")
 
-    def _estimate(self) -> dict[str, Any]:
+    def _estimate(self, out: Path | None) -> dict[str, Any]:
         import jax.numpy as jnp
 
         from fkpinn._streams import Stream
@@ -85,7 +90,7 @@ class LabelsCommand:
                 antithetic=self.antithetic,
                 bias=self.bias,
                 throw=False,
-                store=self.out,
+                store=out,
                 progress=progress,
             )
         finally:

@@ -36,7 +36,9 @@ class Output:
         """Who is told how far a computation is."""
         if self.quiet and self.verbose:
             raise ValueError("`--quiet` and `--verbose` exclude each other.")
-        if self.quiet:
+        from fkpinn._together import leads
+
+        if self.quiet or not leads():
             return SilentProgress()
         from fkpinn.cli._progress import BarProgress, LineProgress
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
+from fkpinn.cli._hardware import ALL_HERE, DevicesOptions
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 
@@ -40,7 +40,7 @@ class Reproduce:
     """Folder of the records."""
     pages: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("docs/reproduce")
     """Folder of the pages."""
-    hardware: HardwareOptions = EVERY_DEVICE
+    hardware: DevicesOptions = ALL_HERE
     output: OutputOptions = PLAIN
 
     def run(self) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from fkpinn._progress import AbstractProgress, TensorBoardProgress, Together
-from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions
+from fkpinn.cli._hardware import EVERY_DEVICE, HardwareOptions, speaks
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
 
@@ -78,6 +78,8 @@ class Solve(HowToSolve):
                 raise
             finally:
                 progress.finish()
+        if not speaks():
+            return
         if self.output.json:
             print_json(result)
         else:
@@ -86,10 +88,18 @@ class Solve(HowToSolve):
             print_result(result)
 
     def _result(self, progress) -> dict[str, Any]:
+        from fkpinn._together import own_copy
+
+        with own_copy(self._folder()) as out:
+            assert out is not None
+            return self._in(out, progress)
+
+    def _in(self, out: Path, progress: AbstractProgress) -> dict[str, Any]:
+        """The result of a run in a folder."""
         if self.resume is not None:
             from fkpinn._solve import resume_run
 
-            return resume_run(self.resume, progress=progress, find=find_problem)
+            return resume_run(out, progress=progress, find=find_problem)
         assert self.problem is not None
         problem = find_problem(self.problem)
 
@@ -102,7 +112,7 @@ class Solve(HowToSolve):
             settings=_changed(self.preset, problem, sum(self.set, ())) if self.set else None,
             target=self.target,
             seed=self.seed,
-            out=self._folder(),
+            out=out,
             source=self.problem,
             progress=progress,
         )
@@ -117,7 +127,7 @@ class Solve(HowToSolve):
 
     def _progress(self) -> AbstractProgress:
         shown = self.output.progress()
-        if not self.tensorboard:
+        if not self.tensorboard or not speaks():
             return shown
         return Together(shown, TensorBoardProgress(self._folder() / "tensorboard"))
 

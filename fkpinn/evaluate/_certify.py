@@ -7,7 +7,6 @@ averaged over all ways to halve the paths) has mean $e(x_i)^2$: noise does not c
 """
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from .._compute import FEW_DIMENSIONS, precision
 from .._interval import skewed_limits
 from .._progress import AbstractProgress
 from .._streams import Stream
+from .._together import clock
 from ..labels import Labels
 from ..loss import cast
 from ..problem import Problem, Uniform, residual
@@ -128,7 +128,7 @@ def certify(
     """
     _check(n_points, n_paths, seconds)
     _check_measurable(problem)
-    began = time.perf_counter()
+    began = clock()
     stream = Stream(seed) / "certificate"
     points, sample = _points(problem, candidate, n_points, stream)
 
@@ -149,7 +149,7 @@ def certify(
     if not problem.linear:
         seed = (stream / "remainder").seed
         found = _with_remainder(problem, candidate, found, sample.weights, seed)
-    return found._replace(seconds=time.perf_counter() - began)
+    return found._replace(seconds=clock() - began)
 
 
 def _check_measurable(problem: Problem) -> None:

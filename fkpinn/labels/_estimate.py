@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from .._lock import alone
 from .._progress import AbstractProgress, SilentProgress
 from .._records import clear_unfinished
 from .._streams import Stream
+from .._together import clock
 from ..domain import AbstractDomain
 from ..problem import Problem
 from ..sde import (
@@ -187,13 +187,13 @@ def _estimated(
     """Compile, run what is not done yet, and average."""
     n_points = len(plan.points)
     progress.start("labels", n_points * plan.n_paths)
-    clock = [time.perf_counter()]
+    times = [clock()]
     batches = _batches(plan, lanes, work.done)
     for count in sorted({count for _, count in batches}):
         compile_batch(plan, lanes, count)
-    clock.append(time.perf_counter())
+    times.append(clock())
     _run(plan, lanes, batches, work, progress)
-    clock.append(time.perf_counter())
+    times.append(clock())
     total = merge(work.moments, n_points)
     cut = np.zeros_like(total.late) if plan.problem.timed else total.late
     if throw and cut.any():
@@ -207,9 +207,9 @@ def _estimated(
         {
             "t_max": None if np.isinf(t_max) else t_max,
             "path_steps": int(work.steps.sum()),
-            "seconds": {"compile": clock[1] - clock[0], "run": clock[2] - clock[1]},
+            "seconds": {"compile": times[1] - times[0], "run": times[2] - times[1]},
             "heavy": _heavy_points(plan, total, warn),
-            "devices": max(len(current().devices), 1),
+            "devices": max(len(current().with_everyone().devices), 1),
         }
     )
     return labels

@@ -1,7 +1,6 @@
 """A pilot run, and from it the time step and the number of paths that fit the time given."""
 
 import math
-import time
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +11,7 @@ from jaxtyping import Array, Float
 from .._compute import current
 from .._progress import AbstractProgress, SilentProgress
 from .._streams import Stream
+from .._together import clock
 from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import Plan, run_batches
@@ -240,11 +240,11 @@ class _Pilot:
         self.problem, self.chosen, self.points = problem, chosen, points
         self.seconds, self.stream, self.progress = seconds, stream, progress
         self.levels: dict[float, _Level] = {}
-        self.begin, self.compiled, self.n_runs = time.perf_counter(), 0.0, 0
+        self.begin, self.compiled, self.n_runs = clock(), 0.0, 0
         progress.start("pilot", None)
 
     def elapsed(self) -> float:
-        return time.perf_counter() - self.begin
+        return clock() - self.begin
 
     def left(self) -> float:
         """Seconds that the pilot may still take; compilation is not counted."""
@@ -255,7 +255,7 @@ class _Pilot:
 
     def probe(self, dt: float) -> dict[str, Any]:
         """Whether paths end at all, and when: a few of them, cut after very many steps."""
-        began, half = time.perf_counter(), _SMALL * _POINTS // 2
+        began, half = clock(), _SMALL * _POINTS // 2
         most = None if self.problem.timed else _MOST_STEPS
         seed = (self.stream / "probe").seed
         plan = Plan(self.problem, self.chosen.walk, self.points, _SMALL, dt, most, seed)
@@ -273,7 +273,7 @@ class _Pilot:
                 f"`problem` lets them get there (sign of the drift, size of the diffusion), or "
                 f"call `estimate_labels` with a finite `t_max` and `throw=False`."
             )
-        self.compiled += time.perf_counter() - began
+        self.compiled += clock() - began
         return {"mean_time": float(steps.mean()) * dt, "time_tail": _tail(steps) * dt}
 
     def run(self, dt: float, n_paths: int) -> None:

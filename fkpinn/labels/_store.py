@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from .._files import pack, parse, reading, unpack
 from .._records import write_bytes
+from .._together import clock
 from ..reference import fingerprint
 from ..sde import Plan
 from ._moments import Moments
@@ -61,7 +61,7 @@ class Store:
         self.moments = Moments(*(np.zeros(n_segments) for _ in Moments._fields))
         self.steps = np.zeros(n_segments, np.int64)
         self.done = np.zeros(n_segments, bool)
-        self._written = time.monotonic()
+        self._written = clock()
         if path is not None and path.exists():
             self._read(path)
 
@@ -86,18 +86,18 @@ class Store:
         for mine, new in zip(self.moments, found, strict=True):
             mine[where] = new
         self.steps[where], self.done[where] = steps, True
-        if self.path is not None and time.monotonic() - self._written > _INTERVAL:
+        if self.path is not None and clock() - self._written > _INTERVAL:
             self.write()
 
     def write(self) -> None:
         """Write all of it, whole or not at all."""
         if self.path is None:
             return
-        began = time.monotonic()
+        began = clock()
         who = np.array(json.dumps(self.who))
         content = pack(
             self.moments._asdict() | {"steps": self.steps, "done": self.done, "identity": who}
         )
         write_bytes(self.path, content)
         # a large file on a slow disk is written less often
-        self._written = time.monotonic() + 10 * (time.monotonic() - began)
+        self._written = clock() + 10 * (clock() - began)

@@ -37,18 +37,19 @@ class Softened(eqx.Module):
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """What is added to the data."""
         problem, layout = self.problem, self.problem.layout
-        assert layout.horizon is not None and problem.terminal is not None
+        data = problem.terminal
+        assert layout.horizon is not None and data is not None
         gone = layout.pace * (layout.time(z) - layout.end)
         left = jnp.where(gone > 0.0, gone, -gone) + _SOON * layout.horizon
         x = layout.space(z)
         moves = jnp.concatenate(
             [jnp.sqrt(left) * problem.sigma(z).T, left * problem.drift(z)[None]]
         )
-        traced = jax.make_jaxpr(lambda x: jnp.asarray(problem.terminal(x), x.dtype))(x)
+        traced = jax.make_jaxpr(lambda x: jnp.asarray(data(x), x.dtype))(x)
         (soft,) = _follow(
             traced.jaxpr, [_Moving(c, None) for c in traced.consts], [_Moving(x, moves)]
         )
-        return soft.value - problem.terminal(x)
+        return soft.value - data(x)
 
 
 def chooses(problem: Problem) -> bool:
@@ -151,8 +152,7 @@ def _chosen(difference: _Moving, above: _Moving, below: _Moving) -> _Moving:
 def _either(up: Any, above: _Moving, below: _Moving) -> Any:
     if above.change is None and below.change is None:
         return None
-    like = above.change if below.change is None else below.change
-    a, b = (jnp.zeros_like(like) if v.change is None else v.change for v in (above, below))
+    a, b = (0.0 if v.change is None else v.change for v in (above, below))
     return jnp.where(up[None], a, b)
 
 

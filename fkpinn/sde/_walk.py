@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, UInt32
 
 from .._compute import OVER_DEVICES, Lanes, current, in_context
+from .._together import fetched, placed, several
 from ..problem import Problem
 from ._apart import apart
 from ._jump import jumped, start_jumping
@@ -94,7 +95,7 @@ def run_batches(
     """Run ranges of path numbers (path `i` starts at point `i // n_paths`), several at a time."""
     lanes = lanes or current().lanes_for(len(plan.points) * plan.n_paths, plan.problem.dim)
     run = in_context(functools.partial(_run_batch, plan, lanes))
-    if lanes.threads == 1 or len(batches) == 1 or current().mesh is not None:
+    if lanes.threads == 1 or len(batches) == 1 or _mesh() is not None:
         yield from map(run, batches)
         return
     with ThreadPoolExecutor(lanes.threads) as pool:
@@ -108,8 +109,17 @@ def compile_batch(plan: Plan, lanes: Lanes, count: int) -> None:
     def compile_width(width: int) -> None:
         _compiled(plan, lanes, work.queue, work.begin(plan, lanes, width), work.mesh)
 
+    widths = _widths(lanes, work.most)
+    if several():  # which all compile in the same order
+        list(map(compile_width, widths))
+        return
     with ThreadPoolExecutor() as pool:  # one beside the other
-        list(pool.map(in_context(compile_width), _widths(lanes, work.most)))
+        list(pool.map(in_context(compile_width), widths))
+
+
+def _mesh() -> Mesh | None:
+    """The devices of all processes; None if it is one."""
+    return current().with_everyone().mesh
 
 
 def follow(plan: Plan, number: int) -> Iterator[np.ndarray]:
@@ -186,19 +196,20 @@ class _Work(NamedTuple):
         slots = np.stack([np.full(width, total, np.uint32) for total in totals])
         stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * len(self.pieces)), state)
         stacked = stacked._replace(slot=jnp.asarray(slots))
-        return jax.device_put(stacked, NamedSharding(self.mesh, OVER_DEVICES))
+        over = NamedSharding(self.mesh, OVER_DEVICES)
+        return placed(stacked, jax.tree.map(lambda _: over, stacked))
 
 
 def _shared_out(plan: Plan, batch: tuple[int, int]) -> _Work:
-    """The work of each device of this process."""
-    mesh, stride = current().mesh, _stride(plan, batch[1])
+    """The work of each device."""
+    mesh, stride = _mesh(), _stride(plan, batch[1])
     if mesh is None:
         return _Work([batch], stride, _queue(plan, *batch, stride), None)
     pieces = _pieces(*batch, mesh.size, stride)
     own = [_queue(plan, *piece, stride) for piece in pieces]
     joined = {name: np.stack([getattr(queue, name) for queue in own]) for name in _OWN}
     queue = own[0]._replace(**joined)
-    return _Work(pieces, stride, jax.device_put(queue, _placed(mesh, _queue_specs(queue))), mesh)
+    return _Work(pieces, stride, placed(queue, _places(mesh, _queue_specs(queue))), mesh)
 
 
 def _pieces(first: int, count: int, n: int, stride: int) -> list[tuple[int, int]]:
@@ -217,8 +228,8 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
     run = _compiled(plan, lanes, work.queue, state, work.mesh)
     rounds, done, step = 1, 0, _steps_a_round(plan, lanes)
     while True:
-        state = run(work.queue, state, jnp.asarray(rounds, jnp.int32))
-        left, cursor = map(np.atleast_1d, jax.device_get((state.left, state.cursor)))
+        state = run(work.queue, state, np.int32(rounds))
+        left, cursor = (np.atleast_1d(fetched(a)) for a in (state.left, state.cursor))
         waiting = bool(np.any(cursor < counts))
         if not waiting and not left.any():
             break
@@ -239,7 +250,7 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
 
 def _in_order(array: Array, counts: np.ndarray) -> np.ndarray:
     """What the pieces of a batch have found, one after the other."""
-    rows = np.asarray(array).reshape(len(counts), -1)
+    rows = fetched(array).reshape(len(counts), -1)
     return np.concatenate([row[:count] for row, count in zip(rows, counts, strict=True)])
 
 
@@ -251,7 +262,7 @@ def _first(arrays: tuple, count: int) -> tuple:
 def _visits(plan: Plan, work: _Work, state: "_State") -> Visits | None:
     if state.kept is None:
         return None
-    kept = [np.asarray(leaf) for leaf in state.kept]
+    kept = [fetched(leaf) for leaf in state.kept]
     if work.mesh is None:
         kept = [leaf[None] for leaf in kept]
     found = []
@@ -289,7 +300,7 @@ def _queue_specs(queue: _Queue) -> _Queue:
     return everywhere._replace(**dict.fromkeys(_OWN, OVER_DEVICES))
 
 
-def _placed(mesh: Mesh, specs: Any) -> Any:
+def _places(mesh: Mesh, specs: Any) -> Any:
     """The same as places for arrays."""
     is_spec = lambda leaf: isinstance(leaf, PartitionSpec)
     return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
@@ -501,7 +512,8 @@ class _Loop:
         leaves = jax.tree.leaves((arrays, queue, state))
         key = mesh, *((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
         if mesh is not None:
-            arrays = jax.device_put(arrays, NamedSharding(mesh, PartitionSpec()))
+            alike = NamedSharding(mesh, PartitionSpec())
+            arrays = placed(arrays, jax.tree.map(lambda _: alike, arrays))
         with self._lock:
             own = self._locks.setdefault(key, threading.Lock())
         with own:

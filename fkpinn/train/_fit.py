@@ -4,7 +4,6 @@ import contextlib
 import functools
 import json
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from .._compute import current, start_thread
+from .._compute import current, start_thread, using
 from .._compute import precision as working_precision
 from .._files import reading
 from .._progress import AbstractProgress, SilentProgress
 from .._records import write_bytes, writing
 from .._streams import fold
+from .._together import clock, localized, replicated, several
 from ..loss import AbstractWeighting, Fixed, Loss, cast
 from ._checkpoint import check_history, load_about, load_state, save_state
 from ._identity import difference, identity
@@ -104,7 +104,7 @@ def fit(
         key: for fresh points.
     """
     check_phases(phases)
-    with working_in(phases):
+    with working_in(phases), using(current().with_everyone()):
         run = _Run(phases, progress or SilentProgress(), watch, folder, interval, key)
         return run.all(network, loss)
 
@@ -137,7 +137,7 @@ class _Run:
         self.interval, self.key = interval, key
         self.history: list[dict[str, Any]] = []
         self.stopped: list[str] = []
-        self.began = self.saved = time.perf_counter()
+        self.began = self.saved = clock()
         self.compile_seconds, self.done = 0.0, 0
         self.ahead: threading.Thread | None = None
         self.identity: dict[str, Any] = {}
@@ -195,9 +195,11 @@ class _Run:
         state = State(parameters, optimizer.init(first, parameters), loss, first.step)
         block, redraw = compiled(optimizer, static, unravel)
         beside = None
-        if phase.redraw and not current().on_cpu:  # an accelerator leaves cores to compile
+        state = replicated(state, current().mesh)
+        # an accelerator leaves cores to compile; several processes do all in the same order
+        if phase.redraw and not current().on_cpu and not several():
             beside = start_thread(lambda: _tried(redraw, state, self.key))
-        jax.block_until_ready(block(state, jnp.asarray(0, jnp.int32)))  # no step is taken
+        jax.block_until_ready(block(state, _count(0)))  # no step is taken
         if beside is not None:
             beside.join()
         return _Begun(first, state, block, redraw)
@@ -207,7 +209,7 @@ class _Run:
         if self.ahead is not None:
             self.ahead.join()
         self.ahead = None
-        if index == len(self.phases):
+        if index == len(self.phases) or several():
             return
 
         phase = self.phases[index]
@@ -217,32 +219,33 @@ class _Run:
     def _phase(self, index: int, network, weighting, loss, resumed):
         phase, optimizer = self.phases[index], self.phases[index].optimizer
         self.progress.start(f"compiling, {phase.name}", None)
-        begin = time.perf_counter()
+        begin = clock()
         self._compile_ahead(index + 1, network, weighting, loss)
         first, state, block, redraw = self._begin(index, network, weighting, loss)
-        self.compile_seconds += time.perf_counter() - begin
+        self.compile_seconds += clock() - begin
         self.progress.start(f"training, {phase.name}", phase.steps)
         if resumed is not None:
-            state = self._restored(state, phase)
+            state = replicated(self._restored(state, phase), current().mesh)
         self._rewrite_metrics()
         good, count, step = state, 1, int(state.step)
         while step < phase.steps:
             if phase.redraw and step and step % phase.redraw == 0:
-                fresh = fold(self.key, "fresh points", index, step)
+                fresh = replicated(fold(self.key, "fresh points", index, step), current().mesh)
                 memory = optimizer.redrawn(state.memory)
                 state = state._replace(loss=redraw(state, fresh), memory=memory)
             upto = next_stop(phase, step, count)
-            begin = time.perf_counter()
-            state, report = block(state, jnp.asarray(upto - step, jnp.int32))
+            begin = clock()
+            state, report = block(state, _count(upto - step))
             value = float(report.loss)
-            spent = (time.perf_counter() - begin) / (upto - step)
+            spent = (clock() - begin) / (upto - step)
             step = int(state.step)
             if not np.isfinite(value):
                 self.stopped.append(_not_a_number(phase, step, good))
                 break
             # the loss belongs to the parameters before the last step, so they were good
             good = state if bool(jnp.all(jnp.isfinite(state.parameters))) else good
-            self._report(phase, step, report, lambda s=state: first.network(s.parameters))
+            network_now = lambda s=state: first.network(localized(s.parameters))
+            self._report(phase, step, report, network_now)
             if int(report.stopped):
                 why = optimizer.reasons[int(report.stopped)]
                 self.stopped.append(f"{phase.name} stopped after {step} steps: {why}.")
@@ -251,6 +254,7 @@ class _Run:
             if good is state:
                 self._save(index, state)
         self.done += phase.steps
+        good = localized(good)
         network, weighting = eqx.combine(first.unravel(good.parameters), first.static)
         return network, weighting, good.loss
 
@@ -260,7 +264,7 @@ class _Run:
         record: dict[str, Any] = {"phase": phase.name, "step": self.done + step, "loss": loss}
         record |= terms
         seen = {} if self.watch is None else self.watch(network())
-        record |= seen | {"seconds": round(time.perf_counter() - self.began, 3)}
+        record |= seen | {"seconds": round(clock() - self.began, 3)}
         self.history.append(record)
         if self.metrics is not None:
             with writing(self.metrics), open(self.metrics, "a", encoding="utf-8") as file:
@@ -273,12 +277,16 @@ class _Run:
             write_bytes(self.metrics, lines.encode())
 
     def _save(self, index: int, state: State) -> None:
-        if self.checkpoint is None or time.perf_counter() - self.saved < self.interval:
+        if self.checkpoint is None or clock() - self.saved < self.interval:
             return
         about: dict[str, Any] = {"identity": self.identity, "phase": index}
         about |= {"history": self.history, "stopped": self.stopped}
         save_state(self.checkpoint, state, about)
-        self.saved = time.perf_counter()
+        self.saved = clock()
+
+
+def _count(steps: int) -> Int[Array, ""]:
+    return replicated(jnp.asarray(steps, jnp.int32), current().mesh)
 
 
 def _tried(work: Callable[..., Any], *arguments: Any) -> None:
@@ -322,6 +330,7 @@ def compiled(optimizer: AbstractOptimizer, static: Any, unravel: Callable):
     else:
         block, redraw = _compiled(*key)
     numbers = tuple(jnp.asarray(w) for w in weights if isinstance(w, float))
+    numbers = replicated(numbers, current().mesh)
     return functools.partial(block, numbers), functools.partial(redraw, numbers)
 
 

@@ -1,6 +1,5 @@
 """Several runs at once, as one computation."""
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._progress import AbstractProgress, SilentProgress
 from .._streams import fold
+from .._together import clock
 from ..loss import AbstractWeighting, Fixed, Loss, cast
 from ._fit import (
     Fit,
@@ -79,7 +79,7 @@ class _Runs:
         self.progress, self.watch, self.keys = progress, watch, keys
         self.history: list[list[dict[str, Any]]] = [[] for _ in range(n)]
         self.stopped: list[list[str]] = [[] for _ in range(n)]
-        self.compiled, self.done, self.began = 0.0, 0, time.perf_counter()
+        self.compiled, self.done, self.began = 0.0, 0, clock()
 
     def phase(self, index: int, phase: Phase, networks, weighting, loss):
         optimizer, runs = phase.optimizer, eqx.if_array(0)  # the first axis of each array
@@ -103,9 +103,9 @@ class _Runs:
         one_block, one_redraw = compiled(optimizer, static, unravel)
         block = eqx.filter_jit(eqx.filter_vmap(one_block, in_axes=(runs, None)))
         redraw = eqx.filter_jit(eqx.filter_vmap(one_redraw, in_axes=(runs, 0)))
-        clock = time.perf_counter()
+        since = clock()
         jax.block_until_ready(block(state, start))
-        self.compiled += time.perf_counter() - clock
+        self.compiled += clock() - since
         self.progress.start(f"training, {phase.name}", phase.steps)
         step, count, alive = 0, 1, np.ones(len(self.history), bool)
         good = state.parameters
@@ -116,10 +116,10 @@ class _Runs:
                 memory = optimizer.redrawn(state.memory)
                 state = state._replace(loss=redraw(state, fresh), memory=memory)
             upto = next_stop(phase, step, count)
-            clock = time.perf_counter()
+            since = clock()
             state, report = block(state, jnp.asarray(upto - step, jnp.int32))
             values, whys = np.asarray(report.loss), np.asarray(report.stopped)
-            spent, step = (time.perf_counter() - clock) / (upto - step), upto
+            spent, step = (clock() - since) / (upto - step), upto
             fine = np.isfinite(values) & np.asarray(jnp.all(jnp.isfinite(state.parameters), axis=1))
             moved = alive & fine  # a run that has ended stays where it was
             good = jnp.where(jnp.asarray(moved)[:, None], state.parameters, good)
@@ -147,7 +147,7 @@ class _Runs:
         return fine & (whys == 0)
 
     def _report(self, phase: Phase, step: int, report, alive, network) -> None:
-        seconds = round(time.perf_counter() - self.began, 3)
+        seconds = round(clock() - self.began, 3)
         for i in np.flatnonzero(alive):
             record: dict[str, Any] = {"phase": phase.name, "step": self.done + step}
             record["loss"] = float(report.loss[i])
