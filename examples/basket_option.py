@@ -53,7 +53,7 @@ def main(picture: str = "basket_option.png", preset: str = "quick", n_paths: int
     panels[0].set(xlabel="all five prices today", ylabel="price of the call")
     panels[0].legend(frameon=False)
     off = np.abs(np.asarray(solution(points)) - true)
-    panels[1].semilogy(points[:, 0], off, ",", color="k", alpha=0.6)
+    panels[1].semilogy(points[:, 0], off, ".", color="k", markersize=2, alpha=0.5)
     panels[1].set(xlabel="time", ylabel="error along paths", ylim=(1e-6, 1.0))
     figure.savefig(picture, dpi=150)
     certificate = solution.certificate

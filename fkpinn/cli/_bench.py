@@ -24,6 +24,7 @@ _OPTIONS = {
     "sizes": ("folder",),
     "dimensions": ("problems", "preset", "seeds"),
     "intervals": ("problems", "points", "paths"),
+    "scaling": ("repeats",),
 }
 _GROWING = ("dimensions",)  # these add to their record row by row
 
@@ -45,6 +46,7 @@ class Bench:
     `dimensions`: errors, certificates and time of problems in many dimensions and of nonlinear
     ones, beside bars; rows are added to the record as they end.
     `intervals`: bias and coverage of labels in many dimensions.
+    `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
 
     Example: `fkpinn bench paths --json`
     """
@@ -62,6 +64,7 @@ class Bench:
             "sizes",
             "dimensions",
             "intervals",
+            "scaling",
         ],
         tyro.conf.Positional,
     ]
@@ -72,7 +75,8 @@ class Bench:
     paths: Annotated[int | None, tyro.conf.arg(metavar="M")] = None
     """Paths a point; 1000 for `paths`, 500 for `labels`, 256 for `intervals` by default."""
     repeats: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
-    """Timings whose median is reported; 5 for `paths`, 9 for `step` by default."""
+    """Timings whose median is reported; 5 for `paths`, 9 for `step`, 3 for `scaling` by
+    default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Where the sweep of `labels` ends, paths in all; 1000000 by default."""
     folder: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

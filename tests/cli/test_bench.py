@@ -27,6 +27,7 @@ refresh = _bench._load("refresh")
 examples = _bench._load("examples")
 sizes = _bench._load("sizes")
 dimensions = _bench._load("dimensions")
+scaling = _bench._load("scaling")
 from benchmarks._common import met_points, run_process  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -441,3 +442,43 @@ def test_a_process_that_takes_too_long_is_ended(monkeypatch, tmp_path):
     with pytest.raises(TimeoutError, match="it was ended after 0 s"):
         run_process(forever, tmp_path, name="it", limit=0.1)
     assert os.environ["FKPINN_TOLD"] == "1"
+
+
+def test_scaling_finds_the_coefficients_of_a_model():
+    """Of times that follow it, up to noise; and what it says of many devices."""
+    rng = np.random.default_rng(0)
+    true = scaling.Costs(2e-11, 3e-12, 1e-11, 1e-3, 1e-9, 2e-12)
+    sizes = [
+        scaling.Sizes(n, p, d) for n in (500, 4000) for p in (300, 1200, 6000) for d in (2, 10, 50)
+    ]
+    small = lambda s: min(s.rows, s.parameters)
+    design = [
+        (s.rows * s.parameters * (s.dim + 2), s.rows * s.parameters * small(s), small(s) ** 3, 1.0)
+        for s in sizes
+    ]
+    times = [true.train(s) * np.exp(0.02 * rng.standard_normal()) for s in sizes]
+    found, misfit = scaling._model.fitted(design, times)
+    np.testing.assert_allclose(found, true[:4], rtol=0.25)
+    assert np.max(np.abs(misfit)) < 0.1
+    assert np.all(scaling._model.fitted(design, [1e-3] * len(sizes))[0] >= 0)
+    many = scaling.Sizes(64_000, 1200, 10)
+    one, eight = true.train(many), true.train(many, 8)
+    fixed = true.step + true.solution * 1200**3
+    assert eight - fixed == pytest.approx((one - fixed) / 8)
+    sent = scaling._model.sent_bytes(many)
+    assert sent == 8 * (1200**2 + 1200) * 2
+    slow = true.train(many, 8, bandwidth=1e9) - eight
+    assert slow == pytest.approx(2 * sent * 7 / 8 / 1e9)
+    assert true.labels(1e6, 10, 4) == pytest.approx(1e6 * 10 * 1e-9 / 4)
+    assert true.certificate(1e6, many) > true.labels(1e6, 10)
+
+
+@pytest.mark.slow
+def test_scaling_measures(monkeypatch):
+    monkeypatch.setattr(scaling._run, "_DIMS", (2, 4))
+    monkeypatch.setattr(scaling._run, "_ROWS", (40, 80))
+    monkeypatch.setattr(scaling._run, "_WIDTHS", ((4,), (8,)))
+    found = scaling.run(1)
+    assert len(found["steps"]) == 8 and all(row["seconds"] > 0 for row in found["steps"])
+    assert all(value >= 0 for value in found["costs"].values())
+    assert [row["devices"] for row in found["predicted"][:4]] == [1, 8, 64, 512]

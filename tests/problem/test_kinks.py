@@ -79,7 +79,7 @@ def test_a_kink_takes_the_volatility_that_its_sign_chooses():
 
 
 def test_networks_of_such_problems_have_the_data_built_in():
-    """On a line; in more dimensions, of smooth data and without noise they have not."""
+    """Those of smooth data and without noise have not."""
     call = lambda x: jnp.maximum(x[0], 0.0)
     problem = _timed(call)
     assert settings_for("quick", problem).network.hard
@@ -89,8 +89,8 @@ def test_networks_of_such_problems_have_the_data_built_in():
     plane = fk.Problem(
         fk.Space(2), horizon=0.5, terminal=call, measure=fk.Along([0.0, 0.0]), check=False
     )
-    assert smoothing(plane) is None
-    assert settings_for("quick", plane).points.time_power == 1.0
+    assert smoothing(plane) is None  # it is smoothed otherwise, see `test_soften`
+    assert settings_for("quick", plane).network.hard
     network = MLP(*problem.bounds(), [4], key=jax.random.key(0))
     u = HardTerminal(network, problem.terminal, problem.layout, smoothing=smoothing(problem))
     x = jnp.array([[-0.3], [0.0], [0.2]])
