@@ -41,7 +41,9 @@ FOUND = {
 
 
 # after five steps these say nothing yet
-FREE = ("american_put", "basket_option", "branching", "controlled_exit", "jump_option", "stable_exit")
+FREE = (
+    "american_put", "basket_option", "branching", "controlled_exit", "jump_option", "stable_exit",
+)  # fmt: skip
 QUICK = ("labels_only",)  # to compile; `README.md` trains a network in the fast tests
 
 

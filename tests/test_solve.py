@@ -462,7 +462,7 @@ def test_presets_look_at_what_moves_paths():
 
 
 def test_presets_look_at_data_at_the_end_of_time():
-    """Where there are no others they are built in and read, but for kinks that nobody can follow."""
+    """Where there are no others they are built in and read, but for kinks that none can follow."""
     smooth = settings_for("quick", fk.catalogue("allen-cahn-20d").problem)
     assert smooth.network.hard and smooth.network.data_inputs and smooth.points.n_boundary == 8
     assert not settings_for("paper", fk.catalogue("allen-cahn-20d").problem).network.data_inputs

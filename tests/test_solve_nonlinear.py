@@ -25,6 +25,9 @@ def test_kinks_at_the_end_of_time_are_seen():
     for smooth in (lambda x: jnp.sin(20 * x[0]), lambda x: x[0] ** 3, lambda x: 2.0 * x[0]):
         assert not kinks_at_end(timed(smooth))
     assert not kinks_at_end(EXIT)
+    swap = lambda x: jnp.maximum(x[0] - x[1], 0.0)  # along (1, 1) it has none
+    square = fk.Box([-1.0, -1.0], [1.0, 1.0])
+    assert kinks_at_end(fk.Problem(square, horizon=1.0, terminal=swap, boundary=0.0, check=False))
     assert settings_for("quick", fk.catalogue("heat2d-ms").problem).points.time_power == 0.0
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jax.random as jr
 from jaxtyping import Array
 
 from .._compute import precision
@@ -35,24 +36,26 @@ def kinks_at_end(problem: Problem) -> bool:
     if problem.terminal is None:
         return False
     with precision("float64"):
-        where = sample_interior(problem, _LOOKS, key=(Stream(0) / "kinks").key)
-        wide, narrow = (float(a) for a in _second_differences(problem, where))
+        stream = Stream(0) / "kinks"
+        where = sample_interior(problem, _LOOKS, key=stream.key)
+        signs = jr.rademacher((stream / "signs").key, (_LOOKS, problem.dim), where.dtype)
+        wide, narrow = (float(a) for a in _second_differences(problem, where, signs))
     return narrow > _ROUGH * wide + 1e-12
 
 
 @eqx.filter_jit
-def _second_differences(problem: Problem, points: Points) -> tuple[Array, Array]:
-    """Mean squares at two distances, one and a quarter, along a diagonal."""
+def _second_differences(problem: Problem, points: Points, signs: Array) -> tuple[Array, Array]:
+    """Mean squares at two distances, one and a quarter, along random diagonals."""
     data, layout = problem.terminal, problem.layout
     assert data is not None and layout.horizon is not None
     horizon = layout.horizon
 
-    def one(z):
+    def one(z, sign):
         x = problem.space(z)
         sigma = problem.sigma(layout.at_end(x[None])[0])
-        step = _NEAR * jnp.sqrt(horizon * jnp.sum(sigma**2, axis=1))
+        step = _NEAR * sign * jnp.sqrt(horizon * jnp.sum(sigma**2, axis=1))
         bend = lambda h: data(x + h * step) - 2.0 * data(x) + data(x - h * step)
         return jnp.stack([bend(1.0), 16.0 * bend(0.25)]) ** 2
 
-    wide, narrow = jnp.mean(jax.vmap(one)(points), axis=0)
+    wide, narrow = jnp.mean(jax.vmap(one)(points, signs), axis=0)
     return wide, narrow
