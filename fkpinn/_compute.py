@@ -26,6 +26,8 @@ _MOST_BYTES = 2 << 30  # of compiled code on disk; the longest unused goes first
 _WORTH_KEEPING = 0.05  # seconds of compilation
 FEW_DIMENSIONS = 3  # where all points of a domain can be seen, and paths are cheap
 _KERNEL_DIMENSIONS = 32  # up to which a kernel keeps a path in registers
+# coordinates of a path up to which each is an array of its own: as far as registers go
+_APART = 7 if platform.machine().lower() in ("aarch64", "arm64") else 16
 _COORDINATES = 1 << 24  # of all paths that an accelerator moves at a time
 
 
@@ -133,9 +135,9 @@ class Compute:
             # few paths in many lanes leave most lanes idle while the last paths run, and every
             # width is compiled on its own
             if short and paths > 1 << 18:
-                return Lanes((1 << 14, 1 << 10), 1 << 18, self.threads)
+                return Lanes((1 << 14, 1 << 10), 1 << 18, self.threads, apart=_APART)
             widths = (2048, 128) if paths > 1 << 14 else (256,)
-            return Lanes(widths, 1 << 16, self.threads)
+            return Lanes(widths, 1 << 16, self.threads, apart=_APART)
         room = 1 << 23  # for every batch: an accelerator compiles much longer than it runs
         most, kernel = paths > 1 << 18, "triton" if self.backend == "gpu" else ""
         wide = 1 << (18 if most else 16)

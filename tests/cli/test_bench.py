@@ -476,6 +476,7 @@ def test_scaling_finds_the_coefficients_of_a_model():
 @pytest.mark.slow
 def test_scaling_measures(monkeypatch):
     monkeypatch.setattr(scaling._run, "_DIMS", (2, 4))
+    monkeypatch.setattr(scaling._run, "_PATH_DIMS", (2, 4))
     monkeypatch.setattr(scaling._run, "_ROWS", (40, 80))
     monkeypatch.setattr(scaling._run, "_WIDTHS", ((4,), (8,)))
     found = scaling.run(1)
