@@ -26,6 +26,7 @@ class Costs(NamedTuple):
         step: of anything else in a step.
         coordinate: of a step of one coordinate of a path.
         along: of a parameter and a direction of a network, where a path of a certificate steps.
+        visit: of anything else in such a step.
     """
 
     derivative: float
@@ -34,6 +35,7 @@ class Costs(NamedTuple):
     step: float
     coordinate: float
     along: float
+    visit: float
 
     def train(self, sizes: Sizes, devices: int = 1, bandwidth: float = np.inf) -> float:
         """Seconds of a step of the natural gradient.
@@ -57,8 +59,8 @@ class Costs(NamedTuple):
 
     def certificate(self, path_steps: float, sizes: Sizes, devices: int = 1) -> float:
         """Seconds of paths along which the residual of a network is added up."""
-        one = self.coordinate * sizes.dim + self.along * sizes.parameters * (sizes.dim + 2)
-        return one * path_steps / devices
+        network = self.along * sizes.parameters * (sizes.dim + 2)
+        return (self.coordinate * sizes.dim + network + self.visit) * path_steps / devices
 
 
 def sent_bytes(sizes: Sizes) -> int:

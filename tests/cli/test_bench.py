@@ -447,7 +447,7 @@ def test_a_process_that_takes_too_long_is_ended(monkeypatch, tmp_path):
 def test_scaling_finds_the_coefficients_of_a_model():
     """Of times that follow it, up to noise; and what it says of many devices."""
     rng = np.random.default_rng(0)
-    true = scaling.Costs(2e-11, 3e-12, 1e-11, 1e-3, 1e-9, 2e-12)
+    true = scaling.Costs(2e-11, 3e-12, 1e-11, 1e-3, 1e-9, 2e-12, 1e-8)
     sizes = [
         scaling.Sizes(n, p, d) for n in (500, 4000) for p in (300, 1200, 6000) for d in (2, 10, 50)
     ]
