@@ -204,6 +204,15 @@ def test_networks_that_read_data_are_loaded_with_their_problem_only(tmp_path):
         fk.Solution(space, other).save(tmp_path / "b.fkpinn")
 
 
+def test_a_name_is_not_a_problem():
+    """Unless types are checked before us, as in these tests."""
+    solve = getattr(fk.solve, "__wrapped__", fk.solve)
+    with pytest.raises(
+        TypeError, match=r"must be a `Problem`; got 'met'. Try `fk.catalogue\('met'"
+    ):
+        solve("met")
+
+
 def test_inputs_span_their_values():
     """Mean and twice the deviation of squared distances in a disk of radius 2; a box has none."""
     disk = fk.Problem(fk.Ball([3.0, 1.0], 2.0), source=1.0)

@@ -91,6 +91,9 @@ def solve(
     Returns:
         `Solution`: call it with points.
     """
+    if not isinstance(problem, Problem):
+        hint = f" Try `fk.catalogue({problem!r}).problem`." if isinstance(problem, str) else ""
+        raise TypeError(f"`problem` must be a `Problem`; got {problem!r:.80}.{hint}")
     parts = Parts(network, optimizer, scheme, weighting, sampler)
     settings = _for_target(settings or settings_for(preset, problem), target, certify)
     progress = progress or SilentProgress()
