@@ -480,6 +480,12 @@ def test_presets_look_at_data_at_the_end_of_time():
     )
     both = settings_for("quick", walls)  # the walls are built in, the end is not
     assert both.network.hard and both.points.n_boundary > 8
+    knocked = fk.Problem(
+        fk.Box([-1.0] * 5, [1.0] * 5), **much, boundary=fk.Dirichlet(lambda t, x: x[0]),
+        terminal=lambda x: jnp.maximum(x[0], 0.0),
+    )  # fmt: skip
+    kept = settings_for("quick", knocked)  # the end is, smoothed, the walls are not
+    assert kept.network.hard and kept.points.n_boundary > 8 and kept.points.time_power == 0.0
 
 
 @pytest.fixture

@@ -143,8 +143,9 @@ _ROWS_ON_CPU = {"quick": (1200, 1200), "best": (1500, 2500)}
 def settings_for(preset: str, problem: Problem) -> Settings:
     """The settings of a preset for a problem on this machine, or an error."""
     found = check_preset(preset)
-    smooth = not kinks_at_end(problem) or smoothed_end(problem) is not None
-    if preset != "paper" and smoothed_end(problem) is not None:
+    smoothed = smoothed_end(problem) is not None
+    smooth = smoothed or not kinks_at_end(problem)
+    if preset != "paper" and smoothed:
         found = found.changed({"network.hard": True})
     elif not smooth:
         found = found.changed({"points.time_power": 1.0})
@@ -154,7 +155,7 @@ def settings_for(preset: str, problem: Problem) -> Settings:
         return _jumping(found, problem)
     if problem.dim <= FEW_DIMENSIONS or preset not in _DRIVEN_HOW:
         return found
-    hard = smooth if _free(problem) else _fits_hard(problem)
+    hard = smooth if _free(problem) else smoothed or _fits_hard(problem)
     # with all data built in there is nothing left to ask where they are given
     whole = hard and all(problem.absorbing()) and (problem.terminal is None or _free(problem))
     if peclet_number(problem) > _PECLET:

@@ -131,6 +131,14 @@ def test_residuals_next_to_kinks_are_bounded(time):
     assert np.max(np.abs(found)) < 0.06  # as the source 0.05 of a price
 
 
+def test_whole_numbers_and_loops_are_left_as_they_are():
+    """Choices of indices, and what a loop does, are no data that move."""
+    data = lambda x: x[jnp.maximum(0, 1)] + jax.lax.fori_loop(0, 2, lambda k, s: s * x[0], 1.0)
+    problem = moving(data)
+    z = jnp.asarray(points(1)[0])
+    assert float(Softened(problem)(z)) == pytest.approx(0.0, abs=1e-12)
+
+
 def test_branches_that_are_no_numbers_are_not_looked_at():
     data = lambda x: jnp.where(jnp.sum(x**2) > 0, jnp.sin(level(x)) / jnp.sum(x**2), 1.0)
     problem = moving(data)
