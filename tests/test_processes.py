@@ -1,9 +1,6 @@
 """Processes that die are started again."""
 
 import os
-import signal
-import sys
-import threading
 import time
 
 import pytest
@@ -63,18 +60,18 @@ def test_variables_are_added(tmp_path):
     assert (tmp_path / "a").read_text() == "7 True\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are those of POSIX")
 def test_when_we_are_stopped_the_others_are_too(tmp_path):
-    write = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
+    pid = tmp_path / "pid"
+    write = f"open({str(pid)!r}, 'w').write(str(os.getpid()))"
     waits = script(f"import os, time; {write}; time.sleep(60)")
 
-    def interrupt():
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+    def look(_):
+        if pid.exists() and pid.read_text():
+            raise KeyboardInterrupt  # where the user's arrives
 
-    threading.Thread(target=interrupt).start()
+    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_tasks([Task("waits", waits, log=tmp_path / "log")], at_once=1)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pid").read_text()), 0)
+        run_tasks([Task("waits", waits, log=tmp_path / "log")], at_once=1, look=look)
+    assert time.monotonic() - began < 30
+    with pytest.raises(OSError):  # there is no such process
+        os.kill(int(pid.read_text()), 0)
