@@ -74,13 +74,13 @@ def _no_chatter() -> Iterator[None]:
 
 
 def several() -> bool:
-    """Whether there is another process."""
-    return jax.process_count() > 1
+    """Whether there is another process; alone no device is touched to know."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def leads() -> bool:
     """Whether this process writes and speaks for all."""
-    return jax.process_index() == 0
+    return not several() or jax.process_index() == 0
 
 
 def clock() -> float:

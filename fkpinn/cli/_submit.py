@@ -1,6 +1,7 @@
 """`fkpinn submit`: one problem with many seeds, here or on a cluster."""
 
 import dataclasses
+import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,6 +44,8 @@ class Submit(HowToSolve):
         with self.output.reserved():
             if self.local and self.slurm is not None:
                 raise ValueError("`--local` and `--slurm` exclude each other; give one of them.")
+            # the memory of a card is for the runs, not for this process
+            os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
             find_problem(self.problem)  # refuses what there is not, before any process starts
 
             from fkpinn.experiments import Batch, parse_seeds, run_here, submit, table

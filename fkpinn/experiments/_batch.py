@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._compute import current, usable_cores
+from .._compute import usable_cores
 from .._files import read_json
 from .._processes import Task, run_tasks
 from .._progress import AbstractProgress, SilentProgress
@@ -188,12 +188,9 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 def _shares(at_once: int) -> dict[str, str]:
     """Processes at the same time share the cores, and the memory of a card."""
-    if at_once == 1:
-        return {}
-    if not current().on_cpu:
-        return {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     cores = str(max(1, usable_cores() // at_once))
-    return {"NPROC": cores, "OMP_NUM_THREADS": cores}
+    alone = {"NPROC": cores, "OMP_NUM_THREADS": cores}
+    return {} if at_once == 1 else alone | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 def _last_line(log: Path) -> str:
