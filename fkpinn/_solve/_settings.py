@@ -18,8 +18,8 @@ class NetworkSettings:
         widths: units of each hidden layer.
         frequencies: standard deviation of random Fourier features of the inputs; None for none.
         hard: build the Dirichlet data in, so that the network meets them exactly; where there are
-            none, or data at the end of time have kinks on a line, those at the end instead, with
-            kinks smoothed as time does it.
+            none, or data at the end of time have kinks that can be smoothed as time does it, those
+            at the end instead.
         data_inputs: let it read the data at the end of time and squares of the distances to the
             centers of balls, beside the coordinates; presets do so in many dimensions.
         scaled: multiply the output by the typical size of the labels.

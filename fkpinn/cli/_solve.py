@@ -137,14 +137,20 @@ def _changed(preset: str, problem: Any, changes: tuple[str, ...]):
     from fkpinn._solve import settings_for, settings_from
     from fkpinn.problem import catalogue
 
-    values = {}
-    for change in changes:
-        key, equals, text = change.partition("=")
-        try:
-            values[key] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[key] = text  # a plain word
-        if not equals:
-            raise ValueError(f"`--set` takes KEY=VALUE; got {change!r}.")
+    values = key_values("--set", changes)
     wanted = catalogue(problem).problem if isinstance(problem, str) else problem
     return settings_from(values, settings_for(preset, wanted))
+
+
+def key_values(flag: str, words: tuple[str, ...]) -> dict[str, Any]:
+    """What `KEY=VALUE` words say, values as in TOML; plain words stay as they are."""
+    found = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals:
+            raise ValueError(f"`{flag}` takes KEY=VALUE; got {word!r}.")
+        try:
+            found[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key] = text
+    return found

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import tyro
 
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 from fkpinn.cli._problem_argument import find_problem
-from fkpinn.cli._solve import HowToSolve
+from fkpinn.cli._solve import HowToSolve, key_values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ class Submit(HowToSolve):
                     progress=self.output.progress(), say=self.output.say,
                 )  # fmt: skip
             elif self.slurm is not None:
-                queued = submit(batch, _values(self.slurm))
+                queued = submit(batch, key_values("--slurm", self.slurm))
             elif not (batch.out / "batch.json").is_file():
                 raise ValueError(
                     f"`{batch.out}` has no runs yet: give `--local` to run them here, or `--slurm` "
@@ -83,20 +82,6 @@ class Submit(HowToSolve):
     def _folder(self) -> Path:
         stem = Path(self.problem).stem
         return self.out or Path("runs") / f"{stem}-{self.method}-{self.preset}"
-
-
-def _values(words: tuple[str, ...]) -> dict[str, Any]:
-    """`KEY=VALUE` words, values as in TOML, plain words as they are."""
-    found = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or not key:
-            raise ValueError(f"`--slurm` takes KEY=VALUE; got {word!r}.")
-        try:
-            found[key] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[key] = text
-    return found
 
 
 def _print(found: dict[str, Any]) -> None:
