@@ -65,7 +65,8 @@ class Compute:
         backend: `cpu`, `gpu` or another name that jax has for the device.
         threads: processor cores that paths are spread over.
         row_chunk: rows of a loss whose derivatives stay in a core's cache; None for all at once.
-        jacobian_entries: of the derivatives of one chunk of rows.
+        row_entries: numbers that the derivatives of one chunk of rows may keep; 0 for small chunks
+            that stay in a cache.
         lanes: how paths run side by side; by default chosen for their number.
         devices: that share the work, by default all that this process sees. Their number changes no
             bit of a label.
@@ -76,7 +77,7 @@ class Compute:
     backend: str
     threads: int
     row_chunk: int | None
-    jacobian_entries: int
+    row_entries: int
     lanes: Lanes | None = None
     devices: tuple[Any, ...] = ()
     everyone: tuple[Any, ...] = ()
@@ -120,9 +121,9 @@ class Compute:
         """
         return "float32" if self.on_cpu else "float64"
 
-    def jacobian_rows(self, n_parameters: int) -> int:
-        """Rows of a Jacobian that are computed at a time."""
-        return max(64, self.jacobian_entries // max(n_parameters, 1))
+    def rows_at_once(self, entries: int) -> int:
+        """Rows whose derivatives are computed at a time, where each keeps so many numbers."""
+        return max(64, self.row_entries // max(entries, 1))
 
     def lanes_for(self, paths: int, dim: int, *, short: bool = False) -> Lanes:
         """Lanes that fit the cache of a core, or that fill an accelerator, for that many paths.
@@ -158,7 +159,7 @@ class Compute:
 def _on_backend(backend: str) -> Compute:
     cores, devices = usable_cores(), tuple(jax.local_devices(backend=backend))
     everyone = tuple(jax.devices(backend)) if jax.process_count() > 1 else ()
-    row_chunk, entries = (512, 0) if backend == "cpu" else (None, 1 << 28)
+    row_chunk, entries = (512, 0) if backend == "cpu" else (None, 1 << 30)
     return Compute(backend, cores, row_chunk, entries, devices=devices, everyone=everyone)
 
 

@@ -15,7 +15,7 @@ from fkpinn._compute import Compute, current, in_context, precision, start_threa
 
 def test_threads_have_the_precision_and_the_device_of_who_starts_them():
     seen = []
-    other = Compute("cpu", 1, row_chunk=7, jacobian_entries=0)
+    other = Compute("cpu", 1, row_chunk=7, row_entries=0)
     look = lambda: seen.append((str(jnp.zeros(1).dtype), current().row_chunk))
     with precision("float32"), using(other):
         start_thread(look).join()
@@ -36,12 +36,12 @@ def test_cores_are_those_this_process_may_use(monkeypatch):
 
 
 def test_lanes_fit_the_device():
-    cpu = Compute("cpu", 2, row_chunk=512, jacobian_entries=0)
+    cpu = Compute("cpu", 2, row_chunk=512, row_entries=0)
     assert cpu.lanes_for(1, 2).widths == (256,) and cpu.lanes_for(1 << 20, 2).widths == (2048, 128)
-    assert cpu.jacobian_rows(10**6) == 64 and cpu.first_precision == "float32"
-    gpu = Compute("gpu", 8, row_chunk=None, jacobian_entries=1 << 28)
+    assert cpu.rows_at_once(10**6) == 64 and cpu.first_precision == "float32"
+    gpu = Compute("gpu", 8, row_chunk=None, row_entries=1 << 28)
     assert gpu.lanes_for(1 << 20, 2).kernel == "triton" and gpu.lanes_for(1 << 10, 2).kernel == ""
-    assert gpu.jacobian_rows(1 << 20) == 256 and gpu.first_precision == "float64"
+    assert gpu.rows_at_once(1 << 20) == 256 and gpu.first_precision == "float64"
     # in some dimensions a kernel always, in many none, and no more coordinates than there is room
     some, many = gpu.lanes_for(1 << 10, 10), gpu.lanes_for(1 << 20, 1000)
     assert some.kernel == "triton" and some.widths == (1 << 16, 1 << 12) and some.apart >= 10

@@ -3,6 +3,7 @@
 from ._build import make_loss as make_loss
 from ._martingale import MartingaleTerm as MartingaleTerm
 from ._rows import cast as cast
+from ._rows import entries_of_a_row as entries_of_a_row
 from ._rows import summed_over_devices as summed_over_devices
 from ._sampler import AbstractSampler as AbstractSampler
 from ._sampler import Adaptive as Adaptive

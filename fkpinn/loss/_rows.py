@@ -1,5 +1,6 @@
 """Many rows at once: means and their gradients in pieces that fit the cache."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,11 +27,12 @@ def mean(of: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
         u: a network; its arrays are what gradients are taken of.
         rows: a pytree of arrays whose leading axis counts the rows.
     """
-    n, chunk = jax.tree.leaves(rows)[0].shape[0], current().row_chunk
+    n = jax.tree.leaves(rows)[0].shape[0]
     if current().mesh is not None:
         own = lambda part, mine: jnp.sum(jnp.where(mine, jax.vmap(lambda row: of(u, row))(part), 0))
         return summed_over_devices(own, rows) / n
-    if chunk is None or n <= 2 * chunk:
+    chunk = _chunk(of, u, rows)
+    if n <= 2 * chunk:
         return jnp.sum(jax.vmap(lambda row: of(u, row))(rows)) / n
     in_chunks = (n // chunk) * chunk
     arrays, static = eqx.partition(u, eqx.is_inexact_array)
@@ -59,10 +61,27 @@ def mean(of: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Scalar:
 
 def each(at: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> Float[Array, " n"]:
     """`at(u, row)` for every row."""
-    n, chunk = jax.tree.leaves(rows)[0].shape[0], current().row_chunk
-    if chunk is None or n <= 2 * chunk:
+    n, chunk = jax.tree.leaves(rows)[0].shape[0], _chunk(at, u, rows)
+    if n <= 2 * chunk:
         return jax.vmap(lambda row: at(u, row))(rows)
     return jax.lax.map(lambda row: at(u, row), rows, batch_size=chunk)
+
+
+def _chunk(of: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> int:
+    """Rows of a piece: those that stay in a core's cache, or that an accelerator has memory for."""
+    compute = current()
+    if compute.row_chunk is not None:
+        return compute.row_chunk
+    return compute.rows_at_once(entries_of_a_row(of, u, rows))
+
+
+def entries_of_a_row(of: Callable[[Any, Any], Scalar], u: Any, rows: Any) -> int:
+    """Numbers that one row keeps until its derivatives by `u` are known, those of `u` included."""
+    arrays, static = eqx.partition(u, eqx.is_inexact_array)
+    at = lambda row: lambda arrays: of(eqx.combine(arrays, static), row)
+    one = lambda arrays, row: jax.vjp(at(row), arrays)[1]
+    kept = jax.eval_shape(one, arrays, jax.tree.map(lambda leaf: leaf[0], rows))
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(kept))
 
 
 def summed_over_devices(of: Callable[[Any, Array], Any], rows: Any) -> Any:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from .._compute import current
 from .._types import Scalar
-from ..loss import AbstractWeighting, Loss, summed_over_devices
+from ..loss import AbstractWeighting, Loss, entries_of_a_row, summed_over_devices
 
 Parameters = Float[Array, " p"]
 
@@ -73,8 +73,7 @@ class Objective(eqx.Module):
             def at(p, row, term=term, factor=factor):
                 return factor * term.at(self._rebuilt(p)[0], row)
 
-            one = lambda row, at=at: jax.value_and_grad(at)(parameters, row)
-            found.append(_in_pieces(one, term.rows(), parameters.size))
+            found.append(_in_pieces(at, parameters, term.rows()))
         return tuple(jnp.concatenate(parts) for parts in zip(*found, strict=True))  # pyright: ignore[reportReturnType]
 
     def normal(self, parameters: Parameters) -> "Normal":
@@ -87,8 +86,7 @@ class Objective(eqx.Module):
                 return factor * term.at(self._rebuilt(p)[0], row)
 
             def own(rows, mine, at=at):
-                one = lambda row: jax.value_and_grad(at)(parameters, row)
-                r, jacobian = _in_pieces(one, rows, parameters.size)
+                r, jacobian = _in_pieces(at, parameters, rows)
                 r, jacobian = jnp.where(mine, r, 0.0), jnp.where(mine[:, None], jacobian, 0.0)
                 count = jnp.sum(mine).astype(r.dtype)
                 return Normal(jacobian.T @ jacobian, jacobian.T @ r, count)
@@ -117,10 +115,12 @@ def split(
     return parameters, static, unravel
 
 
-def _in_pieces(one: Callable[[Any], Any], rows: Any, n_parameters: int) -> Any:
-    """`vmap`, a few rows at a time: what a layer keeps for its derivatives stays small."""
-    n = jax.tree.leaves(rows)[0].shape[0]
-    most = current().jacobian_rows(n_parameters)
+def _in_pieces(at: Callable[[Any, Any], Scalar], parameters: Parameters, rows: Any) -> Any:
+    """Values and gradients, a few rows at a time: what these keep on the way stays small."""
+    one = lambda row: jax.value_and_grad(at)(parameters, row)
+    n, compute = jax.tree.leaves(rows)[0].shape[0], current()
+    entries = entries_of_a_row(at, parameters, rows) if compute.row_entries else 0
+    most = compute.rows_at_once(entries)
     return jax.vmap(one)(rows) if n <= most else jax.lax.map(one, rows, batch_size=most)
 
 

@@ -24,9 +24,12 @@ from fkpinn.loss import (
     TerminalTerm,
     Uncertainty,
     cast,
+    entries_of_a_row,
     natural_scale,
 )
 from fkpinn.loss._rows import each, mean_square
+from fkpinn.nn import MLP
+from fkpinn.problem import residual
 from fkpinn.sampling import BoundaryPoints, sample_boundary
 
 AT = jnp.asarray([0.5, 1.5])
@@ -198,3 +201,24 @@ def test_labels_by_error_in_the_precision_asked_for():
     assert len(LabelTerm.of(labels, batch=1).rows()[0]) == 1
     with pytest.raises(ValueError, match="`batch` must be between 1"):
         LabelTerm.of(labels, batch=0)
+
+
+def test_pieces_on_an_accelerator_fit_its_memory():
+    """Rows of a piece follow from what their derivatives keep, which grows with the dimension."""
+    problem = {dim: fk.poisson(fk.Ball([0.0] * dim, 1.0), 1.0) for dim in (2, 50)}
+    box = lambda dim: ([-1.0] * dim, [1.0] * dim)
+    networks = {dim: MLP(*box(dim), [16, 16], dtype=np.float64, key=jr.key(0)) for dim in (2, 50)}
+    points = lambda dim, n: 0.1 * jr.normal(jr.key(1), (n, dim))
+    at = lambda dim: lambda u, z: residual(problem[dim], u, z)
+    kept = {dim: entries_of_a_row(at(dim), u, points(dim, 1)) for dim, u in networks.items()}
+    assert kept[2] > 2 * 16 + 16 * 16 and kept[50] > 50 * 2 * 16
+    u, rows = networks[2], points(2, 700)
+    found = {}
+    for entries in (1 << 30, 200 * kept[2]):
+        accelerator = dataclasses.replace(current(), row_chunk=None, row_entries=entries)
+        with using(accelerator):
+            lowered = jax.jit(lambda v, rows: each(at(2), v, rows)).lower(u, rows)
+            assert ("while" in lowered.as_text()) == (entries < 1 << 30)
+            found[entries] = each(at(2), u, rows), mean_square(at(2), u, rows)
+    for a, b in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
