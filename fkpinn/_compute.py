@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import Mesh, PartitionSpec
 
 _R = TypeVar("_R")
@@ -230,7 +232,24 @@ def start_thread(work: Callable[[], Any]) -> threading.Thread:
     return thread
 
 
-# ---- compiled code on disk
+# ---- compiled code
+
+
+def quickly_compiled(function: Callable[..., _R]) -> Callable[..., _R]:
+    """`equinox.filter_jit` for what is called a few times.
+
+    On a graphics processor the compiler tries many ways for every product of matrices, which takes
+    up to a minute and pays in loops of hundreds of steps only. Here it takes the first.
+    """
+    compiled = eqx.filter_jit(function, compiler_options={"xla_gpu_autotune_level": 0})
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **how: Any) -> _R:
+        # as part of something that is compiled or differentiated it has no say
+        part = any(isinstance(x, Tracer) for x in (jnp.zeros(()), *jax.tree.leaves(arguments)))
+        return (function if part else compiled)(*arguments, **how)
+
+    return call
 
 
 @functools.cache

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from .._field import AbstractField
 from .._streams import Stream
 from ..domain import AbstractDomain
@@ -24,13 +23,13 @@ _NODES = 200  # of a line
 _LOOK = 4001  # nodes that tell where a line is inside
 
 
-@eqx.filter_jit
+@quickly_compiled
 def batched(function: Callable[..., Any], points: Float[Array, "n z"]) -> Array:
     """The function at every point."""
     return jax.vmap(lambda z: function(z))(points)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _contained(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
     return jax.vmap(domain.contains)(x)
 

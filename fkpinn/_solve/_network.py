@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from .._field import AbstractField
 from .._streams import Stream
 from .._types import Points
@@ -89,7 +88,7 @@ def data_inputs(problem: Problem) -> tuple[Input, ...]:
     )
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _values(functions: tuple[Callable[..., Any], ...], points: Points) -> Array:
     return jax.vmap(lambda z: jnp.stack([function(z) for function in functions]))(points)
 

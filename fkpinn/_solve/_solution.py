@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from .._field import AbstractField
 from .._files import reading
 from .._streams import Stream
@@ -384,7 +384,7 @@ def _at_each(function: Callable[..., Any], network: AbstractField, array: Array)
     return jax.vmap(one)(array) if array.ndim == 2 else one(array)
 
 
-_at_points = eqx.filter_jit(_at_each)
+_at_points = quickly_compiled(_at_each)
 
 
 @eqx.filter_jit

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from .._field import AbstractField
 from .._streams import Stream
 from .._types import Scalar
@@ -296,7 +295,7 @@ def polish(
         )  # fmt: skip
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _mean_square(term: AbstractTerm, network: AbstractField) -> Scalar:
     return term(network)
 

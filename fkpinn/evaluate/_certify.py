@@ -10,13 +10,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import FEW_DIMENSIONS, precision
+from .._compute import FEW_DIMENSIONS, precision, quickly_compiled
 from .._interval import skewed_limits
 from .._progress import AbstractProgress
 from .._streams import Stream
@@ -199,7 +198,7 @@ def _points(
     return np.asarray(pool)[chosen], _Sample(weights, len(lack))
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _residuals(
     problem: Problem, candidate: Callable[..., Any], points: Float[Array, "n z"]
 ) -> Float[Array, " n"]:

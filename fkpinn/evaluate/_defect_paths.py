@@ -4,13 +4,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import FEW_DIMENSIONS, Lanes, current, precision
+from .._compute import FEW_DIMENSIONS, Lanes, current, precision, quickly_compiled
 from .._progress import AbstractProgress, Renamed, SilentProgress
 from .._streams import Stream
 from ..labels import (
@@ -148,7 +147,7 @@ class DefectPaths:
         }
 
 
-@eqx.filter_jit
+@quickly_compiled
 def values_at(candidate: Callable[..., Any], points: Float[Array, "n z"]) -> Float[Array, " n"]:
     """A candidate at many points."""
     return jax.vmap(lambda z: candidate(z))(points)

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compute import quickly_compiled
 from .._records import Errors
 from ..problem import Problem
 from ..reference import AbstractReference
@@ -91,6 +91,6 @@ def value_and_gradient(
     return value, problem.layout.space(slope)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _both(u: Callable[[Array], Any], points: Float[Array, "n z"]) -> tuple[Array, Array]:
     return jax.vmap(jax.value_and_grad(lambda z: u(z)))(points)

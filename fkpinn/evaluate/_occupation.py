@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from .._progress import AbstractProgress, Renamed, SilentProgress
 from .._streams import Stream
 from ..labels import (
@@ -142,7 +142,7 @@ def _drawn(problem: Problem, n_points: int, stream: Stream) -> Float[Array, "n z
     return sample_interior(problem, n, dtype=jnp.float32, key=key)
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _each(
     functions: Sequence[Callable[..., Any]], places: Sequence[Float[Array, "_ z"]]
 ) -> list[Float[Array, " _"]]:

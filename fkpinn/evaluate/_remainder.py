@@ -13,13 +13,12 @@ the end. So where $F$ reads them, it is tried what $N$ comes to for random ones 
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from .._streams import Stream
 from .._types import SpaceTimePoint
 from ..labels import Labels, estimate_labels
@@ -67,7 +66,7 @@ def remainder(
     return low + float(np.mean(tried)) * spent
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _second(
     problem: Problem, given: Nonlinearity, w: Callable[..., Any], points: Float[Array, "n z"]
 ) -> tuple[Array, ...]:
@@ -106,7 +105,7 @@ def _directions(dim: int, diagonal: bool, stream: Stream) -> Float[np.ndarray, "
     return np.concatenate([made, -made])
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _tried(
     problem: Problem,
     given: Nonlinearity,

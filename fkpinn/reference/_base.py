@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from ..domain import AbstractDomain
 
 _BATCHES = (64, 1024, 16384)  # points a call: few sizes, so that little is compiled
@@ -135,6 +135,6 @@ class Batched:
         return jax.tree.map(lambda a: np.asarray(a)[:n], self._compiled(jnp.asarray(filled)))
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _at_rows(function: Callable[..., Any], points: Float[Array, "n z"]) -> Any:
     return jax.vmap(lambda row: function(row))(points)

@@ -20,7 +20,9 @@ Draw = Callable[[Float[Array, " q"]], tuple[Any, Bool[Array, ""]]]
 
 def room_for(n: int, key: PRNGKeyArray) -> int:
     """Rows to compile `fill_random` for: few numbers, or just so many where it is compiled in."""
-    return n if isinstance(key, Tracer) else max(64, 1 << (n - 1).bit_length())
+    if isinstance(key, Tracer):
+        return n
+    return 1 << 3 * max(4, -(-(n - 1).bit_length() // 3))  # 4096, 32768, ...
 
 
 def fill_random(

@@ -492,17 +492,19 @@ class _Loop:
         self._lock, self._locks = threading.Lock(), {}  # of all shapes, of each
         # our threads run whole batches; a loop cut up among the compiler's would be rounded
         # otherwise
-        options = {
+        on_cpu = {
             "xla_cpu_prefer_vector_width": 512,
             "xla_cpu_multi_thread_eigen": False,
             "xla_backend_optimization_level": 3,  # paths are worth it, whatever a process chose
         }
+        # a search for the fastest products of a network on paths takes longer than these do
+        options = on_cpu if current().on_cpu else {"xla_gpu_autotune_level": 0}
 
         def run(arrays, queue, state, rounds):
             return _advance(eqx.combine(arrays, rest), queue, state, rounds)
 
         self._run = run
-        how = {"donate_argnums": 2, "compiler_options": options if current().on_cpu else None}
+        how = {"donate_argnums": 2, "compiler_options": options}
         self._jit = functools.partial(jax.jit, **how)
 
     def compiled(
