@@ -202,3 +202,39 @@ def test_numbers_and_shapes_at_their_limits():
         near(1e-2)
     # a Robin coefficient that is zero somewhere still holds the solution
     fk.Problem(line, boundary=fk.Robin(lambda x: x[0]))
+
+
+def test_what_recipes_leave_out_is_zero():
+    square, start = fk.Box([0.0, 0.0], [1.0, 1.0]), lambda x: x[0] * (1.0 - x[0]) * x[1]
+    for problem in (
+        fk.poisson(square),
+        fk.schrodinger(square, 1.0, 1.0),
+        fk.mean_exit_time(square),
+        fk.heat(square, start, horizon=1.0),
+        fk.backward_kolmogorov(square, start, horizon=1.0),
+        fk.reaction_diffusion(square, lambda u: u, start, horizon=1.0),
+    ):
+        wall = problem.layout.at_end(jnp.asarray([0.0, 0.3])) if problem.timed else AT
+        for condition in problem.conditions():
+            assert float(condition.payoff(wall)) == 0.0
+
+
+def test_waves_are_those_of_the_published_draw():
+    """Coefficients are NumPy's `default_rng(0)`."""
+    _, exact = named("fully-nonlinear-20d")
+    at = jnp.concatenate([jnp.asarray([0.5]), jnp.ones(20)])
+    np.testing.assert_allclose(float(exact(at)), 1.4582709056309746, rtol=1e-9)
+
+
+def test_noise_across_a_wall():
+    """Standard deviation along the normal: of a number, a diagonal and a matrix."""
+    normal, dt = jnp.asarray([0.6, 0.8]), jnp.asarray(0.04)
+    box = fk.Box([0.0, 0.0], [1.0, 1.0])
+    for sigma, known in (
+        (0.7, 0.7),
+        ([0.5, 2.0], np.hypot(0.3, 1.6)),
+        ([[0.5, 1.0], [0.0, 2.0]], np.hypot(0.3, 0.6 + 1.6)),
+    ):
+        problem = fk.Problem(box, diffusion=sigma, check=False)
+        found = problem.dynamics.spread(AT, lambda: normal, dt)
+        np.testing.assert_allclose(found, known * 0.2, rtol=1e-6)

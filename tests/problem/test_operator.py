@@ -15,6 +15,14 @@ from fkpinn.problem import (
     residual,
     residual_by_hessian,
 )
+from fkpinn.problem._high_dimension import double_well_committor, ou_exit, two_body
+from fkpinn.problem._nonlinear import (
+    black_scholes_barenblatt,
+    fisher_kpp,
+    fully_nonlinear,
+    linear_quadratic,
+    radial,
+)
 from fkpinn.sampling import sample_boundary, sample_interior
 
 with_exact = pytest.mark.parametrize("name", helpers.names())
@@ -25,6 +33,39 @@ def test_residual_of_closed_forms_vanishes(name):
     case = helpers.case(name)
     z = sample_interior(case.problem, 1000, key=jr.key(0))
     assert np.max(np.abs(helpers.at(lambda p: residual(case.problem, case.exact, p), z))) <= 1e-10
+
+
+# of those in many dimensions, the same in few
+IN_FEW = {
+    "laplace": lambda: catalogue("laplace-10d"),
+    "exit of an Ornstein-Uhlenbeck process": lambda: ou_exit(3, 4.0),
+    "committor of a double well": lambda: double_well_committor(2.0, 2),
+    "two bodies": lambda: two_body(4),
+    "two waves": lambda: fully_nonlinear(3),
+    "a front": lambda: fisher_kpp(2),
+    "control": lambda: linear_quadratic(2),
+    "volatility": lambda: black_scholes_barenblatt(2),
+    "a radial solution": lambda: radial("radial", 3, lambda u: u - u**3, laplacian=0.5),
+}
+
+
+@pytest.mark.parametrize("name", IN_FEW)
+def test_closed_forms_of_many_dimensions_solve_their_equations(name):
+    """To what their tables hold; beside the size of the equation's own terms."""
+    problem, exact = IN_FEW[name]()
+    z = sample_interior(problem, 40, key=jr.key(3))
+
+    def look(z):
+        slope, size = jax.grad(exact)(z), jnp.sqrt(jnp.sum(problem.sigma(z) ** 2))
+        return residual(problem, exact, z), exact(z), jnp.sqrt(jnp.sum(slope**2)) * (1 + size)
+
+    left, value, slope = (np.asarray(a) for a in jax.jit(jax.vmap(look))(z))
+    assert np.std(value) > 1e-6
+    np.testing.assert_allclose(left / np.max(np.abs(slope)), 0.0, atol=2e-4)
+    if problem.timed:
+        end = problem.layout.at_end(z[:, 1:])
+        found, data = jax.jit(jax.vmap(lambda z: (exact(z), problem.terminal(z[1:]))))(end)
+        np.testing.assert_allclose(found, data, rtol=1e-4, atol=1e-6)
 
 
 @with_exact

@@ -9,6 +9,7 @@ import pytest
 from scipy.linalg import expm
 
 import fkpinn as fk
+from fkpinn._words import Words
 from fkpinn.sde import (
     BridgeExit,
     EulerMaruyama,
@@ -19,8 +20,11 @@ from fkpinn.sde import (
     ShiftedExit,
     Spheres,
 )
-from fkpinn.sde._lane import Lane, Numbers, Varying
+from fkpinn.sde._jump import stepped, until_jump
+from fkpinn.sde._lane import Jumping, Lane, Numbers, Varying
 from fkpinn.sde._spheres import screening, source_radii, source_weight
+from fkpinn.sde._stable_spheres import _power
+from fkpinn.sde._walk import _pieces
 
 OVERSHOOT = 0.5825971579390107  # -zeta(1/2) / sqrt(2 pi)
 NONE = jnp.zeros(0)
@@ -448,3 +452,40 @@ def test_layers_are_thinner_than_a_tenth_and_thicker_than_rounding():
     for dtype, eps in ((jnp.float32, 2.0**-23), (jnp.float64, 2.0**-52)):
         shell = max(2e-4 * far.domain.diameter(), 8 * eps * (1e6 + 1))
         assert Spheres()._shell(far, dtype) == pytest.approx(shell, rel=1e-9)
+
+
+# ---- jumps
+
+
+def test_the_clock_of_the_next_jump_runs_down():
+    """A step that ends before the jump leaves the rest of its time; one that reaches it waits."""
+    jumps = fk.CompoundPoisson(2.0, fk.NormalJump(0.0, 0.1))
+    problem = fk.Problem(fk.Interval(0.0, 1.0), jumps=jumps, exterior=0.0, check=False)
+    ended = jnp.zeros((), bool)
+    for clock, step, waits in ((1.0, 0.01, False), (0.012, 0.006, True)):
+        state = Jumping(
+            Words(jnp.uint32(7)), number(clock), number(0.25), jnp.int32(0), jnp.int32(0)
+        )
+        lane = lane_at([0.5])._replace(jumping=state)
+        dt, due = until_jump(problem, lane, number(0.01))
+        np.testing.assert_allclose(dt, step)
+        moved, x, out = stepped(problem, lane, jnp.asarray([0.51]), dt, due, ended)
+        np.testing.assert_allclose(moved.jumping.clock, clock - 2.0 * step, atol=1e-15)
+        np.testing.assert_allclose(moved.jumping.elapsed, 0.25 + step)
+        assert bool(due) == bool(moved.jumping.due) == waits
+        assert float(x[0]) == 0.51 and not bool(out)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 1.5, 2.0, 0.7])
+def test_powers(exponent):
+    for x in (0.0, 0.3, 1.0, 2.5):
+        np.testing.assert_allclose(_power(number(x), exponent), x**exponent, 1e-12, atol=1e-200)
+    roots = "sqrt" in str(jax.make_jaxpr(lambda x: _power(x, exponent))(number(1.0)))
+    assert roots == (exponent in (0.5, 1.5))  # general powers are slow
+
+
+def test_shares_of_devices():
+    """As equal as whole strides allow, one after the other, and none is lost."""
+    assert _pieces(10, 100, 4, 1) == [(10, 25), (35, 25), (60, 25), (85, 25)]
+    assert _pieces(0, 100, 3, 8) == [(0, 40), (40, 40), (80, 20)]
+    assert _pieces(5, 3, 4, 1) == [(5, 1), (6, 1), (7, 1), (8, 0)]

@@ -306,6 +306,9 @@ def test_a_training_is_told_from_one_with_other_signs_or_weights():
     who = identity(network, loss, given(residual=1.0), jr.key(3))
     again = json.loads(json.dumps(who))
     assert difference(again, identity(*start(), given(residual=1.0), jr.key(3))) is None
+    assert difference({"weight": 0.1}, {"weight": 0.0}) == "weight"
+    assert difference({"weight": 1.0 + 1e-3}, {"weight": 1.0}) == "weight"
+    assert difference({"weight": 1.0 + 1e-15}, {"weight": 1.0}) is None
     turned = jax.tree.map(lambda leaf: -leaf if eqx.is_inexact_array(leaf) else leaf, network)
     assert difference(again, identity(turned, loss, given(residual=1.0), jr.key(3))) == "network"
     assert difference(again, identity(network, loss, given(residual=2.0), jr.key(3))) == "weighting"
