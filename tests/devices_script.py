@@ -70,9 +70,9 @@ def step():
 ROWS = []  # whose derivatives one device takes, of each term
 
 
-def _watched(one, rows, n_parameters):
+def _watched(at, parameters, rows):
     ROWS.append(jax.tree.leaves(rows)[0].shape[0])
-    return _objective_pieces(one, rows, n_parameters)
+    return _objective_pieces(at, parameters, rows)
 
 
 _objective_pieces = _objective._in_pieces
