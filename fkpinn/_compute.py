@@ -241,7 +241,8 @@ def quickly_compiled(function: Callable[..., _R]) -> Callable[..., _R]:
     On a graphics processor the compiler tries many ways for every product of matrices, which takes
     up to a minute and pays in loops of hundreds of steps only. Here it takes the first.
     """
-    compiled = eqx.filter_jit(function, compiler_options={"xla_gpu_autotune_level": 0})
+    options: Any = {"compiler_options": {"xla_gpu_autotune_level": 0}}
+    compiled = eqx.filter_jit(function, **options)
 
     @functools.wraps(function)
     def call(*arguments: Any, **how: Any) -> _R:

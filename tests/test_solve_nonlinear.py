@@ -9,7 +9,9 @@ from run_folders import SMALL as small
 import fkpinn as fk
 from fkpinn._solve import Job, settings_for
 from fkpinn._solve._end import kinks_at_end
+from fkpinn._solve._improve import Rounds
 from fkpinn._solve._label import _damped, approach, approaches, label
+from fkpinn.evaluate import TooFar
 from fkpinn.nn import MLP
 
 EXIT = fk.catalogue("exit-ball-3d").problem
@@ -75,3 +77,44 @@ def test_two_steps_are_not_divided():
     assert approaches(job(bratu, steps=0, adam_steps=9))
     assert not approaches(job(bratu, steps=0, adam_steps=0, lbfgs_steps=5))
     assert not approaches(job(bratu, "fk-pinn-adam", steps=30, adam_steps=0, lbfgs_steps=5))
+
+
+def _certificate(error):
+    labels = fk.Labels.from_data(jnp.zeros((1, 3)), jnp.zeros(1), 0.1)
+    labels = labels._replace(provenance={"seconds": {"run": 1.0}}, n_paths=4)
+    return fk.Certificate(error, error, error, 0.95, error, 0.0, labels, 1.0)
+
+
+def _rounds(monkeypatch, errors, most=3, left_out=100.0):
+    """Rounds over networks that are numbers, with these errors one after the other."""
+    settings = small.changed({"certificate.rounds": most, "certificate.target": 1e-9})
+    rounds = Rounds(Job.of(fk.catalogue("bratu").problem, settings, "fk-pinn"), 1.0, 1.0)
+
+    def certify(network, number):
+        found, remainder = _certificate(errors[network]), left_out * errors[network] ** 2
+        if remainder > 0.5 * errors[network]:
+            raise TooFar(found, remainder)
+        return found
+
+    monkeypatch.setattr(rounds, "certify", certify)
+    monkeypatch.setattr(rounds, "train", lambda kind, network, best, number: number)
+    return rounds.run(0)
+
+
+def test_a_network_that_is_too_far_is_trained_on(monkeypatch):
+    """As long as it comes nearer fast enough; what was certified stays."""
+    near = _rounds(monkeypatch, [2e-2, 8e-3, 2e-3, 1e-3])
+    assert near.network == 3 and near.certificate.l2_rel == 1e-3
+    assert [r["round"] for r in near.rounds] == [1, 2, 3] and all(r["kept"] for r in near.rounds)
+    far = _rounds(monkeypatch, [4e-2, 3e-2, 1e-3])
+    assert far.network == 1 and far.certificate is None and len(far.rounds) == 1
+    assert far.notes[-1].startswith("no certificate: the candidate is too far")
+    worse = _rounds(monkeypatch, [4e-2, 5e-2])
+    assert worse.network == 0 and not worse.rounds[0]["kept"] and worse.certificate is None
+    astray = _rounds(monkeypatch, [1e-3, 2e-2, 5e-4, 4e-4])
+    assert astray.network == 0 and astray.certificate.l2_rel == 1e-3
+    assert not astray.rounds[0]["kept"]
+    hopeless = _rounds(monkeypatch, [5e-2, 1e-3])  # ten times too far for three rounds
+    assert hopeless.certificate is None and hopeless.rounds == []
+    none = _rounds(monkeypatch, [4e-2], most=0)
+    assert none.network == 0 and none.certificate is None and none.rounds == []

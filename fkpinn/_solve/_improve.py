@@ -11,7 +11,7 @@ from .._compute import current, precision
 from .._progress import AbstractProgress
 from .._streams import Stream
 from .._together import clock
-from ..evaluate import Certificate, DefectPaths
+from ..evaluate import Certificate, DefectPaths, TooFar
 from ..labels import Labels
 from ..problem import Problem
 from ..sampling import sample_interior
@@ -36,10 +36,13 @@ _LAST_RESORT = 1.25  # and in many dimensions, where these mostly lead away
 
 
 class Improved(NamedTuple):
-    """The network after all rounds, its certificate, what was done, and how it ended."""
+    """The network after all rounds, its certificate, what was done, and how it ended.
+
+    There is no certificate where a nonlinear problem's network did not come near enough.
+    """
 
     network: Any
-    certificate: Certificate
+    certificate: Certificate | None
     rounds: list[dict[str, Any]]
     history: list[dict[str, Any]]
     notes: list[str]
@@ -54,7 +57,8 @@ def improve(job: Job, network: Any, *, size: float, trained_in: float) -> Improv
     shrinks with the error of the network, so they are no floor. The kind with the largest gain for
     its time comes next, as seen so far or as predicted. A round trains as long as its labels and
     the certificate take, but in many dimensions, where these take long, in two parts at most. A
-    network is kept only if its certificate is better than the one before.
+    network is kept only if its certificate is better than the one before. Where an equation is not
+    linear and the network too far from its solution to be measured, rounds `polish` come first.
 
     Args:
         job: what is to be solved; `certificate.rounds` is the most there are, `certificate.target`
@@ -95,9 +99,13 @@ class Rounds:
 
     def run(self, network: Any) -> Improved:
         """All rounds."""
-        network, best = self.at_its_height(network, self.certify(network, 0))
-        note = ""
-        for number in range(1, self.most + 1):
+        network, best, far = self.brought_near(network)
+        if far is not None:
+            said = [*self.rounds_in_words(), f"no certificate: {far}"]
+            return Improved(network, None, self.done, self.history, said)
+        spent, note = len(self.done), ""
+        network, best = self.at_its_height(network, best)
+        for number in range(1 + spent, self.most + 1):
             if self.target is not None and best.ci_high <= self.target:
                 break
             if note := self.too_far(best, 1 + self.most - number):
@@ -109,14 +117,41 @@ class Rounds:
                 break
             began = clock()
             tried = self.train(kind, network, best, number)
-            found = self.certify(tried, number)
+            found, far = self.certified(tried, number)
             self.seconds[kind] = clock() - began
             self.gain[kind] = best.typical / max(found.typical, 1e-100)
-            kept = found.typical < best.typical
+            kept = far is None and found.typical < best.typical
             self.record(number, kind, predicted, best, found, kept, self.seconds[kind])
             if kept:
                 network, best = tried, found
         return Improved(network, best, self.done, self.history, self.outcome(best, note))
+
+    def certified(self, network: Any, number: int) -> tuple[Certificate, TooFar | None]:
+        """The error after round `number`, and why it is not known where the network is too far."""
+        try:
+            return self.certify(network, number), None
+        except TooFar as far:
+            return far.found, far
+
+    def brought_near(self, network: Any) -> tuple[Any, Certificate, TooFar | None]:
+        """The network after as many rounds as it takes until its error can be measured.
+
+        They end where the next ones are not expected to bring it near enough.
+        """
+        best, far = self.certified(network, 0)
+        gain = _FIRST_GAIN
+        for number in range(1, self.most + 1):
+            if far is None or gain ** (self.most - number + 1) < far.excess:
+                break
+            began = clock()
+            tried = self.train("polish", network, None, number)
+            found, now = self.certified(tried, number)
+            kept = now is None or now.excess < far.excess
+            self.record(number, "polish", gain, best, found, kept, clock() - began)
+            gain = _FIRST_GAIN if now is None else far.excess / now.excess
+            if kept:
+                network, best, far = tried, found, now
+        return network, best, far
 
     def at_its_height(self, network: Any, best: Certificate) -> tuple[Any, Certificate]:
         """The network with the height that paths say it has, and its certificate.
@@ -194,14 +229,17 @@ class Rounds:
         more = "another round" if left == 1 else f"{left} more rounds"
         return f"{more} at the best pace so far would end near {end:.1e}"
 
-    def outcome(self, best: Certificate, note: str) -> list[str]:
-        """What was done and how it ended, in words."""
-        said = [
+    def rounds_in_words(self) -> list[str]:
+        """What was done."""
+        return [
             f"round {r['round']}, {r['kind']}: relative error {r['before']:.2e} -> "
             f"{r['after']:.2e} in {r['seconds']:.0f} s{'' if r['kept'] else ', not kept'}"
             for r in self.done
         ]
-        target = self.target
+
+    def outcome(self, best: Certificate, note: str) -> list[str]:
+        """What was done and how it ended, in words."""
+        said, target = self.rounds_in_words(), self.target
         if target is None:
             return [*said, note] if note else said
         if best.ci_high <= target:
@@ -241,14 +279,14 @@ class Rounds:
         spent = found.provenance["seconds"]["run"] / (len(found.points) * found.n_paths)
         return spent * self.n_labels
 
-    def train(self, kind: str, network: Any, best: Certificate, number: int) -> Any:
-        """The network after a round of that kind."""
+    def train(self, kind: str, network: Any, best: Certificate | None, number: int) -> Any:
+        """The network after a round of that kind; all but `polish` ask for its certificate."""
         stream = self.stream / number
         labels, began = None, clock()
         self.look_again(stream / "visits")
-        if kind == "correct":
+        if kind == "correct" and best is not None:
             labels = with_corrections(network, best.corrections)
-        if kind == "refresh":
+        if kind == "refresh" and best is not None:
             points = self.where(best, self.n_labels, stream / "labels")
             labels = corrected(
                 self.job.problem, network, points,

@@ -3,6 +3,7 @@
 from .._records import Errors as Errors
 from ._certify import Certificate as Certificate
 from ._certify import NoCertificate as NoCertificate
+from ._certify import TooFar as TooFar
 from ._certify import certify as certify
 from ._certify import rehearse as rehearse
 from ._defect_paths import DefectPaths as DefectPaths

@@ -47,6 +47,27 @@ class NoCertificate(ValueError):
     """Paths cannot measure the error of this problem; the message says why."""
 
 
+class TooFar(NoCertificate):
+    """A candidate is not near enough to the solution of a nonlinear problem; nearer ones may be.
+
+    `found` is what the linear problem says of it, and `remainder` what that may leave out.
+    """
+
+    def __init__(self, found: "Certificate", remainder: float):
+        super().__init__(
+            f"the candidate is too far from the solution for paths of the linearized problem: its "
+            f"relative error is about {found.l2_rel:.1e}, and what these leave out may be "
+            f"{remainder:.1e}. Train on."
+        )
+        self.found: Certificate = found
+        self.remainder: float = remainder
+
+    @property
+    def excess(self) -> float:
+        """How many times smaller the remainder would have to be beside the error."""
+        return self.remainder / (_SMALL * self.found.typical)
+
+
 class Certificate(NamedTuple):
     """Relative L2 error of a candidate with its confidence limits, and what it was made from.
 
@@ -220,11 +241,7 @@ def _with_remainder(
     size = max(np.mean(weights * value**2), 1e-300)
     share = float(np.sqrt(np.mean(weights * missed**2) / size))
     if share > _SMALL * found.typical:
-        raise NoCertificate(
-            f"the candidate is too far from the solution for paths of the linearized problem: its "
-            f"relative error is about {found.l2_rel:.1e}, and what these leave out may be "
-            f"{share:.1e}. Train on."
-        )
+        raise TooFar(found, share)
     low, high = max(found.ci_low - share, 0.0), found.ci_high + share
     return found._replace(ci_low=low, ci_high=high, remainder=share)
 
