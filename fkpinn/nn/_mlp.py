@@ -118,14 +118,13 @@ class MLP(AbstractField):
         omega = weights.astype(dtype)[:, None]
         if self.features:
             at = _add_features(at, _like(self.features, dtype), omega)
-        for one in self.further:
-            at = _add_input(at, one, taylor(one.function, z, directions, weights))
+        more = [_scaled(i, taylor(i.function, z, directions, weights), dtype) for i in self.further]
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            slopes = at.slopes @ weight.T
-            value = jnp.tanh(weight @ at.value + bias)
+            into = _affine(weight, bias, at, more)
+            value = jnp.tanh(into.value)
             first = 1.0 - value**2
-            bend = weight @ at.bend - 2.0 * value * jnp.sum(omega * slopes**2, 0)
-            at = _Rows(value, first[None] * slopes, first * bend)
+            bend = into.bend - 2.0 * value * jnp.sum(omega * into.slopes**2, 0)
+            at, more = _Rows(value, first[None] * into.slopes, first * bend), []
         last = self.output_scale * self.weights[-1][0]
         value = jnp.dot(last, at.value) + self.output_scale * self.biases[-1][0]
         return Taylor(value, at.slopes @ last, jnp.dot(last, at.bend))
@@ -164,15 +163,27 @@ def _add_features(at: _Rows, frequencies: Array, omega: Array) -> _Rows:
     )
 
 
-def _add_input(at: _Rows, given: Input, its: Taylor) -> _Rows:
-    """What is there, then a further input, scaled."""
-    dtype, width = at.value.dtype, given.half_width
-    value = (its.value - given.center) / width
-    return _Rows(
-        jnp.concatenate([at.value, value[None].astype(dtype)]),
-        jnp.concatenate([at.slopes, (its.slopes / width)[:, None].astype(dtype)], axis=1),
-        jnp.concatenate([at.bend, (its.curvature / width)[None].astype(dtype)]),
-    )
+def _scaled(given: Input, its: Taylor, dtype: DTypeLike) -> Taylor:
+    """A further input and its derivatives, scaled."""
+    width = given.half_width
+    scaled = (its.value - given.center) / width, its.slopes / width, its.curvature / width
+    return Taylor(*(part.astype(dtype) for part in scaled))
+
+
+def _affine(weight: Array, bias: Array, at: _Rows, more: list[Taylor]) -> _Rows:
+    """The first part of a layer; further inputs come after the others.
+
+    Their share is added on its own: slopes of coordinates are the same at all points, and what they
+    come to is computed once for all of these.
+    """
+    n = at.value.shape[0]
+    own = weight[:, :n] if more else weight
+    value, slopes, bend = own @ at.value + bias, at.slopes @ own.T, own @ at.bend
+    for k, its in enumerate(more):
+        column = weight[:, n + k]
+        value, bend = value + its.value * column, bend + its.curvature * column
+        slopes = slopes + its.slopes[:, None] * column[None]
+    return _Rows(value, slopes, bend)
 
 
 def _features(
