@@ -9,7 +9,7 @@ from fkpinn.evaluate import stopping_bounds
 STRIKE = 100.0
 
 
-def main(picture: str = "american_put.png", preset: str = "quick", n_paths: int = 20_000) -> float:
+def main(picture: str = "american_put.png", preset: str = "quick", n_paths: int = 4000) -> float:
     """Solve, draw value and boundary, and return the middle of both bounds of the price."""
     problem = fk.catalogue("american-put").problem
     solution = fk.solve(problem, preset=preset, seed=0)
@@ -29,7 +29,7 @@ def main(picture: str = "american_put.png", preset: str = "quick", n_paths: int 
     right.set(xlabel="time", ylabel="price", ylim=(70.0, 130.0))
     right.legend(frameon=False, loc="lower right")
     figure.savefig(picture, dpi=150)
-    found = stopping_bounds(problem, solution.network, [0.0, STRIKE], n_paths=n_paths, n_steps=100)
+    found = stopping_bounds(problem, solution.network, [0.0, STRIKE], n_paths=n_paths, n_steps=200)
     print(f"price of the put: between {found.low:.3f} and {found.high:.3f}")
     return 0.5 * (found.lower + found.upper)
 

@@ -56,6 +56,16 @@ def test_an_american_put_lies_between_its_bounds():
     assert found.lower_stderr < 0.5 * rough  # the martingale takes most of the noise away
 
 
+@pytest.mark.slow
+def test_a_network_bounds_an_american_put_to_three_parts_in_a_thousand():
+    problem = fk.catalogue("american-put").problem
+    solution = fk.solve(problem, preset="quick", seed=0)
+    found = stopping_bounds(problem, solution.network, [0.0, 100.0], n_paths=4000, n_steps=200)
+    tree = 100 * binomial()  # strike 1
+    assert found.low < tree < found.high
+    assert found.high - found.low < 3e-3 * tree
+
+
 def test_the_source_that_holds_values_up_changes_them_little():
     """The grid has the value of the tree; where one stops, the source is what waiting costs."""
     assert float(find_reference(american_put()).values([[0.0, 0.0]])[0]) == pytest.approx(
