@@ -9,6 +9,7 @@ import pytest
 from scipy.linalg import expm
 
 import fkpinn as fk
+from fkpinn._compute import Lanes
 from fkpinn._words import Words
 from fkpinn.sde import (
     BridgeExit,
@@ -24,7 +25,7 @@ from fkpinn.sde._jump import stepped, until_jump
 from fkpinn.sde._lane import Jumping, Lane, Numbers, Varying
 from fkpinn.sde._spheres import screening, source_radii, source_weight
 from fkpinn.sde._stable_spheres import _power
-from fkpinn.sde._walk import _pieces
+from fkpinn.sde._walk import _pieces, _widths
 
 OVERSHOOT = 0.5825971579390107  # -zeta(1/2) / sqrt(2 pi)
 NONE = jnp.zeros(0)
@@ -489,3 +490,10 @@ def test_shares_of_devices():
     assert _pieces(10, 100, 4, 1) == [(10, 25), (35, 25), (60, 25), (85, 25)]
     assert _pieces(0, 100, 3, 8) == [(0, 40), (40, 40), (80, 20)]
     assert _pieces(5, 3, 4, 1) == [(5, 1), (6, 1), (7, 1), (8, 0)]
+
+
+def test_few_paths_have_few_lanes():
+    """Widths below twice their number, and one in any case."""
+    lanes = Lanes((256, 128, 64), 1 << 16, 1)
+    assert _widths(lanes, 128) == [128, 64] and _widths(lanes, 129) == [256, 128, 64]
+    assert _widths(lanes, 1) == [64]

@@ -95,11 +95,12 @@ def test_payoffs_do_not_depend_on_what_is_handed_back():
     problem, _ = case("heun")
     plan = Plan(problem, SCHEMES["heun"], POINTS, 100, 0.02, None, 3)
     narrow = lanes((8,), 64, 1).lanes
-    plain, looked = (
-        next(run_batches(p, [(0, 200)], narrow)) for p in (plan, plan._replace(visits=64))
+    plain, looked, once = (
+        next(run_batches(plan._replace(visits=n), [(0, 200)], narrow)) for n in (0, 64, 1)
     )
-    assert plain.visits is None
-    np.testing.assert_allclose(plain.payoff, looked.payoff, rtol=1e-10)
+    assert plain.visits is None and len(once.visits.time) == 1
+    for found in (looked, once):
+        np.testing.assert_allclose(plain.payoff, found.payoff, rtol=1e-10)
 
 
 def test_long_paths_are_cut_if_so_asked():
