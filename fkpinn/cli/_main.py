@@ -1,5 +1,7 @@
 """The command `fkpinn`: which subcommands there are, and what its exit codes mean."""
 
+import contextlib
+import ctypes
 import dataclasses
 import os
 import sys
@@ -24,6 +26,8 @@ from fkpinn.cli._reproduce import Reproduce
 from fkpinn.cli._runs import Runs
 from fkpinn.cli._solve import Solve
 from fkpinn.cli._submit import Submit
+
+_ARENA_MAX = -8  # of glibc's `mallopt`
 
 _DESCRIPTION = """\
 Solve boundary value problems with networks that Feynman-Kac labels guide.
@@ -82,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def start() -> None:
     """Run the command that this process was started with, and leave with its code."""
     warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
+    _share_freed_memory()
     code = main()
     if code == 130:
         # Compiled code may still run in other threads; an orderly end would crash below it.
@@ -89,6 +94,15 @@ def start() -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _share_freed_memory() -> None:
+    """Threads give back memory to one place; with places of their own glibc keeps it from others.
+
+    Compilers of several threads would hold some hundred megabytes in this way.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def parse(argv: Sequence[str]) -> Any:
