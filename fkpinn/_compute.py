@@ -66,7 +66,8 @@ class Compute:
     Args:
         backend: `cpu`, `gpu` or another name that jax has for the device.
         threads: processor cores that paths are spread over.
-        row_chunk: rows of a loss whose derivatives stay in a core's cache; None for all at once.
+        row_chunk: rows of a loss whose derivatives stay in a core's cache; None for as many
+            as `row_entries` allow.
         row_entries: numbers that the derivatives of one chunk of rows may keep; 0 for small chunks
             that stay in a cache.
         lanes: how paths run side by side; by default chosen for their number.
@@ -247,7 +248,8 @@ def quickly_compiled(function: Callable[..., _R]) -> Callable[..., _R]:
     @functools.wraps(function)
     def call(*arguments: Any, **how: Any) -> _R:
         # as part of something that is compiled or differentiated it has no say
-        part = any(isinstance(x, Tracer) for x in (jnp.zeros(()), *jax.tree.leaves(arguments)))
+        given = jnp.zeros(()), *jax.tree.leaves((arguments, how))
+        part = any(isinstance(leaf, Tracer) for leaf in given)
         return (function if part else compiled)(*arguments, **how)
 
     return call

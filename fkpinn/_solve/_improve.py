@@ -284,9 +284,11 @@ class Rounds:
         stream = self.stream / number
         labels, began = None, clock()
         self.look_again(stream / "visits")
-        if kind == "correct" and best is not None:
+        if kind == "correct":
+            assert best is not None
             labels = with_corrections(network, best.corrections)
-        if kind == "refresh" and best is not None:
+        if kind == "refresh":
+            assert best is not None
             points = self.where(best, self.n_labels, stream / "labels")
             labels = corrected(
                 self.job.problem, network, points,

@@ -65,7 +65,7 @@ class TooFar(NoCertificate):
     @property
     def excess(self) -> float:
         """How many times smaller the remainder would have to be beside the error."""
-        return self.remainder / (_SMALL * self.found.typical)
+        return self.remainder / max(_SMALL * self.found.typical, 1e-300)
 
 
 class Certificate(NamedTuple):
