@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fkpinn._compute import Compute as Compute
+    from fkpinn._progress import SilentProgress as SilentProgress
     from fkpinn._progress import TensorBoardProgress as TensorBoardProgress
     from fkpinn._solve import CertificateSettings as CertificateSettings
     from fkpinn._solve import LabelSettings as LabelSettings
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from fkpinn.evaluate import NoCertificate as NoCertificate
     from fkpinn.evaluate import certify as certify
     from fkpinn.evaluate import errors as errors
+    from fkpinn.evaluate import outside as outside
     from fkpinn.evaluate import value_with_interval as value_with_interval
     from fkpinn.labels import Labels as Labels
     from fkpinn.labels import estimate_defect as estimate_defect
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from fkpinn.reference import ExactReference as ExactReference
     from fkpinn.reference import FEMReference as FEMReference
     from fkpinn.reference import find_reference as find_reference
+    from fkpinn.report import NotebookProgress as NotebookProgress
     from fkpinn.sampling import sample_boundary as sample_boundary
     from fkpinn.sampling import sample_interior as sample_interior
     from fkpinn.sampling import sobol_interior as sobol_interior
@@ -123,7 +126,10 @@ _EXPORTS: dict[str, str] = {
     "Errors": "fkpinn.evaluate",
     "certify": "fkpinn.evaluate",
     "errors": "fkpinn.evaluate",
+    "outside": "fkpinn.evaluate",
     "value_with_interval": "fkpinn.evaluate",
+    "NotebookProgress": "fkpinn.report",
+    "SilentProgress": "fkpinn._progress",
     "TensorBoardProgress": "fkpinn._progress",
     "Settings": "fkpinn._solve",
     "Solution": "fkpinn._solve",

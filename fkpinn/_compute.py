@@ -155,7 +155,7 @@ class Compute:
             return Lanes(widths, 1 << 22, 1, unroll, kernel, room=room, apart=_KERNEL_DIMENSIONS)
         if not most:  # a kernel compiles longer than such a run takes
             return Lanes((wide, 1 << 12), 1 << 22, 1, room=room)
-        return Lanes((wide, 1 << 16, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, room=room)
+        return Lanes((wide, 1 << 14, 1 << 12), 1 << 22, 1, 4, kernel, refills=4, room=room)
 
 
 @functools.cache
@@ -248,11 +248,20 @@ def quickly_compiled(function: Callable[..., _R]) -> Callable[..., _R]:
     @functools.wraps(function)
     def call(*arguments: Any, **how: Any) -> _R:
         # as part of something that is compiled or differentiated it has no say
-        given = jnp.zeros(()), *jax.tree.leaves((arguments, how))
-        part = any(isinstance(leaf, Tracer) for leaf in given)
-        return (function if part else compiled)(*arguments, **how)
+        return (function if is_traced(arguments, how) else compiled)(*arguments, **how)
 
     return call
+
+
+def is_traced(*arguments: Any) -> bool:
+    """Whether this is part of something that is being compiled or differentiated."""
+    given = jnp.zeros(()), *jax.tree.leaves(arguments)
+    return any(isinstance(leaf, Tracer) for leaf in given)
+
+
+def few_sizes(n: int) -> int:
+    """Rows to compile for where `n` are wanted: 4096, 32768, ..."""
+    return 1 << 3 * max(4, -(-(n - 1).bit_length() // 3))
 
 
 @functools.cache

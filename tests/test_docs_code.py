@@ -68,8 +68,9 @@ SLOW = (
     "certificates.md",
     "getting-started.md",
     "index.md",
+    "taking-along.md",
     "training.md",
-)  # README asks for the same
+)  # README and other tests ask for the same
 WITH_CODE = [
     pytest.param(p, id=str(p.relative_to(ROOT)), marks=pytest.mark.slow if p.name in SLOW else [])
     for p in PAGES

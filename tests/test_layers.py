@@ -38,9 +38,10 @@ LAYERS = {
     "cli": (12, 11),
     "__main__": (13, 12),
 }
-# `report` reads plain records and imports row 0 only, so the row that writes runs may call it;
-# what reads files stands on what writes them.
-SIDEWAYS = {("_solve", "report"), ("_files", "_records")}
+# `report` reads plain records and imports row 0 only, so the row that writes runs may call it, and
+# classes that notebooks show; what reads files stands on what writes them.
+SHOWN = ("problem", "labels", "evaluate", "_solve")
+SIDEWAYS = {*((part, "report") for part in SHOWN), ("_files", "_records")}
 PUBLIC = 11  # the row of `fkpinn` itself: its names are for users and for the command line
 
 FILES = sorted(ROOT.rglob("*.py"))

@@ -391,7 +391,8 @@ def test_a_round_may_have_few_parts(monkeypatch):
 
 def test_presets_look_at_the_dimension():
     plane, many = (settings_for("quick", fk.catalogue(n).problem) for n in ("met", "ou-exit-10d"))
-    assert plane == fk.Settings()
+    assert plane == fk.Settings().changed({"training.early_points": 0.5}) == PRESETS["quick"]
+    assert many.training.early_points == 1.0
     assert many.points.visited == 0.5 and many.labels.likely and many.network.hard
     walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
     assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
@@ -573,6 +574,23 @@ def test_last_steps_wait_for_a_certificate_where_rounds_take_the_same(changes, p
     settings = fk.Settings().changed(how | changes)
     phases = natural_phases(Weighted(fk.catalogue("met").problem, settings, None, 1.0))
     assert ("polish" in [phase.name for phase in phases]) == polished
+
+
+def test_the_first_steps_take_few_points():
+    """Six in ten, which is all where later steps are averaged."""
+    settings = fk.Settings().changed({"training.steps": 40, "training.early_points": 0.25})
+    work = Weighted(fk.catalogue("met").problem, settings, None, 1.0)
+    few, rest = natural_phases(work)
+    assert (few.steps, few.times, few.continues) == (24, 0.25, False)
+    assert (rest.steps, rest.times, rest.continues) == (16, 1.0, True)
+    assert few.optimizer == rest.optimizer and rest.weighting is None
+    rough = dataclasses.replace(work, settings=settings.changed({"points.time_power": 1.0}))
+    few, rest = natural_phases(rough)
+    assert few.steps == few.optimizer.settle == 24 and rest.steps == 16
+    (whole,) = natural_phases(
+        dataclasses.replace(work, settings=settings.changed({"training.early_points": 1.0}))
+    )
+    assert (whole.steps, whole.times) == (40, 1.0)
 
 
 def test_no_other_optimizer_follows_the_one_that_was_asked_for(monkeypatch):

@@ -114,8 +114,10 @@ def test_a_network_that_is_too_far_is_trained_on(monkeypatch):
     astray = _rounds(monkeypatch, [1e-3, 2e-2, 5e-4, 4e-4])
     assert astray.network == 0 and astray.certificate.l2_rel == 1e-3
     assert not astray.rounds[0]["kept"]
-    hopeless = _rounds(monkeypatch, [5e-2, 1e-3])  # ten times too far for three rounds
-    assert hopeless.certificate is None and hopeless.rounds == []
+    once = _rounds(monkeypatch, [5e-2, 4.9e-2])  # always tried, and no second time
+    assert once.certificate is None and len(once.rounds) == 1
+    saved = _rounds(monkeypatch, [5e-2, 1e-3], most=1)  # though nobody would have expected it
+    assert saved.network == 1 and saved.certificate.l2_rel == 1e-3
     assert TooFar(_certificate(0.0), 1e-3).excess > 1e9  # noise may hide the whole error
     none = _rounds(monkeypatch, [4e-2], most=0)
     assert none.network == 0 and none.certificate is None and none.rounds == []

@@ -8,10 +8,33 @@ from fkpinn.report import markdown_table
 
 
 class Bar(NamedTuple):
-    """A relative L2 error, and the seconds in which it is to be reached."""
+    """A relative L2 error, and the seconds in which it is to be reached.
+
+    Some have a relative error of the value at the center too, which must lie within its limits.
+    """
 
     l2_rel: float
     seconds: float
+    value: float | None = None
+
+    @property
+    def target(self) -> float:
+        """An L2 error with which both are likely to be reached."""
+        return self.l2_rel if self.value is None else min(self.l2_rel, self.value)
+
+    def reached(self, row: dict[str, Any]) -> bool:
+        """By a run that has ended."""
+        error, seconds = _number(row, "errors", "l2_rel"), row["seconds"]["total"]
+        return error <= self.l2_rel and seconds <= self.seconds and self._value_reached(row)
+
+    def _value_reached(self, row: dict[str, Any]) -> bool:
+        found = row["value"]
+        if self.value is None:
+            return True
+        if found is None:
+            return False
+        within = found["ci_low"] <= found["true"] <= found["ci_high"]
+        return within and abs(found["value"] - found["true"]) <= self.value * abs(found["true"])
 
 
 # by a word of the device's name
@@ -24,14 +47,15 @@ BARS = {
         "poisson-100d": Bar(1.07e-4, 300),
         "two-body-100d": Bar(3.5e-3, 120),
         "two-body-1000d": Bar(1e-3, 300),
-        "allen-cahn-20d": Bar(1e-3, 300),
-        "allen-cahn-100d": Bar(1e-3, 300),
-        "sine-gordon-10d": Bar(1e-3, 300),
-        "sine-gordon-100d": Bar(1e-3, 300),
-        "semilinear-heat-10d": Bar(1e-3, 300),
-        "semilinear-heat-100d": Bar(1e-3, 300),
-        "hjb-lq-20d": Bar(1e-3, 300),
-        "hjb-lq-100d": Bar(1e-3, 300),
+        "allen-cahn-20d": Bar(1e-3, 300, 2e-4),
+        "allen-cahn-100d": Bar(1e-3, 300, 2e-4),
+        "sine-gordon-10d": Bar(1e-3, 300, 1e-4),
+        "sine-gordon-100d": Bar(1e-3, 300, 5e-5),
+        "semilinear-heat-10d": Bar(1e-3, 300, 1e-4),
+        "semilinear-heat-100d": Bar(1e-3, 300, 1e-4),
+        "hjb-lq-20d": Bar(1e-3, 300, 5e-4),
+        "hjb-lq-100d": Bar(1e-3, 300, 2e-4),
+        "bsb-100d": Bar(1e-3, 300, 1e-4),
         "fully-nonlinear-20d": Bar(1e-2, 300),
         "fully-nonlinear-100d": Bar(3e-2, 300),
         "stable-exit-10d": Bar(3e-3, 300),
@@ -50,7 +74,7 @@ BARS = {
         "stable-exit-2d": Bar(3e-3, 300),
     },
 }
-PROBLEMS = (*BARS["H200"], *(name for name in BARS["cpu"] if name not in BARS["H200"]), "bsb-100d")
+PROBLEMS = (*BARS["H200"], *(name for name in BARS["cpu"] if name not in BARS["H200"]))
 _HEADER = (
     "problem", "seed", "error", "constant", "linear", "skill", "certificate", "holds",
     "value at the center", "true value", "seconds",
@@ -91,10 +115,7 @@ def _worst(problem: str, preset: str, device: str, rows: list[dict[str, Any]]) -
         "met": None,
     }
     if bar := bar_of(problem, device):
-        kept = [
-            _number(r, "errors", "l2_rel") <= bar.l2_rel and r["seconds"]["total"] <= bar.seconds
-            for r in ended
-        ]
+        kept = [bar.reached(row) for row in ended]
         found |= {"bar": bar._asdict(), "met": bool(kept) and all(kept) and len(kept) == len(rows)}
     return found
 
@@ -130,7 +151,8 @@ def line(summary: dict[str, Any]) -> str:
         return said + "; no bar"
     bar = summary["bar"]
     word = "met" if summary["met"] else "not met"
-    return said + f"; bar {bar['l2_rel']:.3g} in {bar['seconds']:.0f} s: {word}"
+    also = "" if bar["value"] is None else f" and {bar['value']:.3g} of the value at the center"
+    return said + f"; bar {bar['l2_rel']:.3g}{also} in {bar['seconds']:.0f} s: {word}"
 
 
 def page(record: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Solutions where maps end: planes and lines through the center of the measure, and radii."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ _DRAWN = 1 << 12  # points that tell the center of a measure
 _CHANCE = 5.0  # standard errors of their mean
 _CLOUD = 400  # points of a radial profile
 _NODES = 200  # of a line
+_MOMENTS = 9  # times between zero and the horizon
 _LOOK = 4001  # nodes that tell where a line is inside
 
 
@@ -30,8 +31,15 @@ def batched(function: Callable[..., Any], points: Float[Array, "n z"]) -> Array:
 
 
 @quickly_compiled
-def _contained(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
+def contained(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
+    """Whether places lie in the domain."""
     return jax.vmap(domain.contains)(x)
+
+
+@quickly_compiled
+def in_closure(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
+    """Whether places lie in the domain or on its boundary, up to rounding; NaN does not."""
+    return jax.vmap(domain.signed_distance)(x) <= 1e-6 * domain.diameter()
 
 
 def center(problem: Problem) -> np.ndarray:
@@ -47,22 +55,111 @@ def center(problem: Problem) -> np.ndarray:
     lower, upper = problem.domain.bounding_box()
     middle = 0.5 * (lower + upper)
     mean = np.where(np.abs(mean - middle) <= _CHANCE * chance, middle, mean)
-    if bool(_contained(problem.domain, jnp.asarray(mean[None], float))[0]):
+    if bool(contained(problem.domain, jnp.asarray(mean[None], float))[0]):
         return mean
     return drawn[np.argmin(np.sum((drawn - mean) ** 2, axis=1))]
 
 
-def slice_through(problem: Problem, network: AbstractField, truth: Any, nodes: int | None = None):
-    """The network and the reference on a grid over the first two axes, NaN outside."""
+class Section(NamedTuple):
+    """A part of a domain that pictures and grids show.
+
+    Args:
+        axes: numbers of the axes of space that it spans.
+        at: a place; the coordinates of the other axes count.
+        time: when; of no meaning where there is no time.
+    """
+
+    axes: tuple[int, ...]
+    at: np.ndarray
+    time: float
+
+    @property
+    def names(self) -> list[str]:
+        """Of its axes, as they are written."""
+        return [f"$x_{{{axis + 1}}}$" for axis in self.axes]
+
+
+def section(
+    problem: Problem,
+    axes: Sequence[int] | None = None,
+    at: Mapping[int, float] | None = None,
+    time: float | None = None,
+    *,
+    most: int = 2,
+) -> Section:
+    """What to show: through the center of the measure, far from the time of the data, if not told.
+
+    Args:
+        problem: the boundary value problem.
+        axes: numbers of axes, from 0 on; the first ones if not given.
+        at: coordinates along other axes, by their numbers.
+        time: when.
+        most: how many axes there may be.
+    """
+    dim, layout = problem.dim, problem.layout
+    chosen = tuple(range(min(dim, most))) if axes is None else tuple(axes)
+    whole = all(isinstance(axis, int | np.integer) and 0 <= axis < dim for axis in chosen)
+    if not whole or len(set(chosen)) < len(chosen) or not 1 <= len(chosen) <= most:
+        raise ValueError(
+            f"`axes` must be 1 to {min(most, dim)} different numbers from 0 to {dim - 1}; got "
+            f"{axes!r:.80}."
+        )
+    others = [axis for axis in range(dim) if axis not in chosen]
+    place = center(problem) if others else np.zeros(dim)
+    for axis, value in (at or {}).items():
+        if axis not in others:
+            raise ValueError(
+                f"`at` must have numbers of axes that are not drawn, {others}; got {axis!r:.80}."
+            )
+        if not np.isfinite(value):
+            raise ValueError(f"`at[{axis}]` must be a number; got {value!r:.80}.")
+        place[axis] = value
+    if time is None:
+        return Section(chosen, place, layout.start)
+    if layout.horizon is None:
+        raise ValueError(f"`time` is for problems with a horizon; this has none, got {time!r:.80}.")
+    if not 0 <= time <= layout.horizon:
+        raise ValueError(f"`time` must lie between 0 and {layout.horizon:g}; got {time!r:.80}.")
+    return Section(chosen, place, float(time))
+
+
+def grid_over(problem: Problem, where: Section, nodes: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Coordinates along each axis of a section, and the places of space, one a row."""
     lower, upper = problem.domain.bounding_box()
-    n = nodes or (160 if problem.dim > 1 else 400)
-    axes = [np.linspace(lower[i], upper[i], n) for i in range(min(problem.dim, 2))]
-    grid = np.stack(np.meshgrid(*axes, indexing="xy"), axis=-1).reshape(-1, len(axes))
-    rest = center(problem)[len(axes) :] if problem.dim > len(axes) else np.zeros(0)
-    space = np.concatenate([grid, np.tile(rest, (len(grid), 1))], axis=1)
-    values, exact = _values(problem, network, truth, space)
-    shape = (n,) * len(axes)
-    return axes, values.reshape(shape), None if exact is None else exact.reshape(shape)
+    axes = [np.linspace(lower[axis], upper[axis], nodes) for axis in where.axes]
+    space = np.tile(where.at, (nodes ** len(axes), 1))
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    space[:, list(where.axes)] = grid.reshape(-1, len(axes))
+    return axes, space
+
+
+def slice_through(
+    problem: Problem,
+    network: AbstractField,
+    truth: Any,
+    nodes: int | None = None,
+    where: Section | None = None,
+):
+    """The network and the reference on a grid over one or two axes, NaN outside.
+
+    Rows belong to the second axis, as pictures have them.
+    """
+    where = where or section(problem)
+    nodes = nodes or (160 if len(where.axes) > 1 else 400)
+    axes, space = grid_over(problem, where, nodes)
+    values, exact = _values(problem, network, truth, space, where.time)
+    shaped = lambda found: found.reshape((nodes,) * len(axes)).T
+    return axes, shaped(values), None if exact is None else shaped(exact)
+
+
+def moments(problem: Problem, network: AbstractField) -> dict[str, np.ndarray]:
+    """The slice of a report at several times: `moment_time`, and `moment_values` of each."""
+    if problem.horizon is None:
+        return {}
+    times = np.linspace(0.0, problem.horizon, _MOMENTS)
+    at = [section(problem, time=float(time)) for time in times]
+    values = [slice_through(problem, network, None, where=where)[1] for where in at]
+    return {"moment_time": times, "moment_values": np.stack(values)}
 
 
 def profile(problem: Problem, network: AbstractField, truth: Any) -> dict[str, np.ndarray]:
@@ -90,7 +187,7 @@ def _inside(problem: Problem, middle: np.ndarray, direction: np.ndarray) -> np.n
     ends = np.stack([lower - middle, upper - middle])[:, moving] / direction[moving]
     at = np.linspace(np.max(ends.min(axis=0)), np.min(ends.max(axis=0)), _LOOK)
     space = jnp.asarray(middle + at[:, None] * direction, float)
-    within = np.append(at[np.asarray(_contained(problem.domain, space))], 0.0)
+    within = np.append(at[np.asarray(contained(problem.domain, space))], 0.0)
     return np.linspace(within.min(), within.max(), _NODES)
 
 
@@ -108,13 +205,18 @@ def _curve(
 
 
 def _values(
-    problem: Problem, network: AbstractField, truth: Any, space: np.ndarray
+    problem: Problem,
+    network: AbstractField,
+    truth: Any,
+    space: np.ndarray,
+    time: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Of the network and the reference at places, where the equation has had all its time."""
+    """Of the network and the reference at places; by default the equation has had all its time."""
     with precision(precision_of(network)):
         places = jnp.asarray(space, float)
-        inside = np.asarray(_contained(problem.domain, places))
-        points = problem.layout.point(problem.layout.start, places)[inside]
+        inside = np.asarray(contained(problem.domain, places))
+        when = problem.layout.start if time is None else time
+        points = problem.layout.point(when, places)[inside]
 
         def spread(found) -> np.ndarray:
             full = np.full(len(space), np.nan)

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 from jaxtyping import Array
 
-from .._compute import precision
+from .._compute import precision, quickly_compiled
 from .._streams import Stream
 from .._types import Points
 from ..problem import Problem, Softened, chooses, smoothing
@@ -43,7 +42,7 @@ def kinks_at_end(problem: Problem) -> bool:
     return narrow > _ROUGH * wide + 1e-12
 
 
-@eqx.filter_jit
+@quickly_compiled
 def _second_differences(problem: Problem, points: Points, signs: Array) -> tuple[Array, Array]:
     """Mean squares at two distances, one and a quarter, along random diagonals."""
     data, layout = problem.terminal, problem.layout
@@ -52,8 +51,8 @@ def _second_differences(problem: Problem, points: Points, signs: Array) -> tuple
 
     def one(z, sign):
         x = problem.space(z)
-        sigma = problem.sigma(layout.at_end(x[None])[0])
-        step = _NEAR * sign * jnp.sqrt(horizon * jnp.sum(sigma**2, axis=1))
+        variances = problem.dynamics.variances(layout.at_end(x[None])[0])
+        step = _NEAR * sign * jnp.sqrt(horizon * variances)
         bend = lambda h: data(x + h * step) - 2.0 * data(x) + data(x - h * step)
         return jnp.stack([bend(1.0), 16.0 * bend(0.25)]) ** 2
 

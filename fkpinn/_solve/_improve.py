@@ -136,12 +136,14 @@ class Rounds:
     def brought_near(self, network: Any) -> tuple[Any, Certificate, TooFar | None]:
         """The network after as many rounds as it takes until its error can be measured.
 
-        They end where the next ones are not expected to bring it near enough.
+        The first is always tried; they end where further ones like the last would not bring it
+        near enough.
         """
         best, far = self.certified(network, 0)
         gain = _FIRST_GAIN
         for number in range(1, self.most + 1):
-            if far is None or gain ** (self.most - number + 1) < far.excess:
+            hopeless = far is not None and gain ** (self.most - number + 1) < far.excess
+            if far is None or (number > 1 and hopeless):
                 break
             began = clock()
             tried = self.train("polish", network, None, number)

@@ -15,6 +15,7 @@ _POLISH = 1e-6  # and of the last ones, or more if the settings say so
 _POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
 _WHOLE = 0.6  # share of steps that are whole ones, where later ones average over points
+_EARLY = 0.6  # share of steps that take fewer points, if the settings say so
 _NATURAL_STEPS = 500  # where a method needs them and the settings name none
 
 
@@ -82,6 +83,12 @@ def natural_phases(work: Weighted) -> list[Phase]:
         damping=start, least=least, momentum=training.momentum, settle=settle
     )
     phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
+    early = round(_EARLY * steps) if settle is None else settle
+    if training.early_points < 1 and 0 < early < steps:
+        whole = phases.pop()
+        few = whole._replace(steps=early, times=training.early_points)
+        last = whole._replace(steps=steps - early, weighting=None, continues=True)
+        phases = [few._replace(name="natural gradient, few points"), last]
     if training.polish_steps and not _come_as_rounds(work.settings):
         final = work.given or Fixed(polish_weights(work.problem, work.settings) | {"labels": 0.0})
         last = polisher(work.settings, training.polish_steps)

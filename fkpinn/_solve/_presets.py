@@ -19,7 +19,7 @@ from ._network import input_functions
 from ._settings import Settings, close_matches
 
 PRESETS = {
-    "quick": Settings(),
+    "quick": Settings().changed({"training.early_points": 0.5}),
     "best": Settings().changed(
         {
             "network.widths": (72, 72, 72),
@@ -83,6 +83,7 @@ _DRIVEN = {
     "labels.held_out": 0.1,
     "labels.likely": True,
     "labels.bias": False,
+    "training.early_points": 1.0,
     "training.steps": 100,
     "training.polish_steps": 0,
     "training.polish_times": 1,
@@ -117,6 +118,7 @@ _DIFFUSIVE = {
     "labels.p_data": 0.1,
     "labels.n_paths": 64,
     "labels.bias": False,
+    "training.early_points": 1.0,
     "training.momentum": 0.9,
     "training.damping": 1e-6,
     "training.polish_times": 1,
@@ -173,7 +175,9 @@ def _jumping(found: Settings, problem: Problem) -> Settings:
     """
     share = min(3.0 * found.labels.p_data, 0.4)
     n = found.points.n_collocation // 3
-    found = found.changed({"points.n_collocation": n, "labels.p_data": share})
+    found = found.changed(
+        {"points.n_collocation": n, "labels.p_data": share, "training.early_points": 1.0}
+    )
     if isinstance(problem.jumps, Stable):
         last = min(found.training.polish_steps, 20)
         short = {"training.steps": 60, "training.polish_steps": last, "labels.rate": 0.8}
@@ -238,7 +242,7 @@ def peclet_number(problem: Problem) -> float:
 def _strengths(problem: Problem, points: Points) -> tuple[Array, Array]:
     """Sizes of the drift, and half the mean variances of an axis."""
     drift = jax.vmap(lambda z: jnp.sqrt(jnp.sum(problem.drift(z) ** 2)))(points)
-    spread = jax.vmap(lambda z: 0.5 * jnp.sum(problem.sigma(z) ** 2) / problem.dim)(points)
+    spread = jax.vmap(lambda z: 0.5 * jnp.mean(problem.dynamics.variances(z)))(points)
     return drift, spread
 
 

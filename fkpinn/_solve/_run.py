@@ -25,12 +25,20 @@ from ..labels import Labels
 from ..loss import AbstractSampler, AbstractWeighting
 from ..problem import Problem, catalogue
 from ..reference import AbstractReference, catalogue_reference, find_reference, why_no_grid
-from ..report import draw_corrections, draw_curves, draw_profile, draw_slice, write_report
+from ..report import (
+    draw_corrections,
+    draw_curves,
+    profile_figure,
+    progress_here,
+    save_figure,
+    slice_figure,
+    write_report,
+)
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
 from ..train import AbstractOptimizer, Fit
 from ._certify import central_value, second_bound
-from ._cuts import batched, profile, slice_through
+from ._cuts import batched, moments, profile, slice_through
 from ._folder import about_problem, changed_settings, report_run, save_corrections, save_fields
 from ._job import Job, Parts
 from ._methods import for_method
@@ -86,7 +94,7 @@ def solve(
         out: a run folder, with labels, checkpoints, result and report; it is certified as the
             settings say. The same call goes on after a crash, and `resume` does too.
         compute: device and chunk sizes; the default device if not given.
-        progress: told how far the run is.
+        progress: told how far the run is; in notebooks shown there if not given.
 
     Returns:
         `Solution`: call it with points.
@@ -96,7 +104,7 @@ def solve(
         raise TypeError(f"`problem` must be a `Problem`; got {problem!r:.80}.{hint}")
     parts = Parts(network, optimizer, scheme, weighting, sampler)
     settings = _for_target(settings or settings_for(preset, problem), target, certify)
-    progress = progress or SilentProgress()
+    progress = progress or progress_here()
     with using(compute):
         if out is not None:
             name = _catalogue_name(problem)
@@ -152,7 +160,7 @@ def resume(
     Args:
         out: the run folder.
         problem: the problem; not needed for those of the catalogue.
-        progress: told how far the run is.
+        progress: told how far the run is; in notebooks shown there if not given.
     """
     config = _config_of(Path(out))
     found: str | Problem = problem if problem is not None else config["problem"]
@@ -161,7 +169,7 @@ def resume(
             f"`{out}` is the run of {found!r:.80}, which is not in the catalogue: a folder cannot "
             f"hold functions. Pass the problem: `resume(folder, problem)`."
         )
-    return _resumed(Path(out), config, found, progress)[0]
+    return _resumed(Path(out), config, found, progress or progress_here())[0]
 
 
 def resume_run(out: Path, *, progress: AbstractProgress | None = None, find=None) -> dict[str, Any]:
@@ -296,9 +304,9 @@ def _written(
 def _cuts(
     problem: Problem, network: Any, truth: AbstractReference | None
 ) -> tuple[Any, dict[str, np.ndarray]]:
-    """What pictures of the solution show: a slice, and a profile where maps end."""
+    """What pictures of the solution show: a slice, as time runs too, and a profile in space."""
     more = {} if problem.dim <= 2 else profile(problem, network, truth)
-    return slice_through(problem, network, truth), more
+    return slice_through(problem, network, truth), more | moments(problem, network)
 
 
 def _beside(
@@ -492,7 +500,7 @@ def _draw(
     if labels is not None and problem.dim == 2:
         marks = np.asarray(problem.layout.space(labels.points))
     return [
-        draw_slice(folder / "solution.png", title, axes, values, exact, marks),
+        save_figure(slice_figure(title, axes, values, exact, marks), folder / "solution.png"),
         draw_curves(folder / "losses.png", trained.history),
     ]
 
@@ -504,7 +512,7 @@ def _draw_fields(
     folder, drawn = out / "figures", []
     folder.mkdir(exist_ok=True)
     if "cloud_at" in fields:
-        drawn.append(draw_profile(folder / "profile.png", name, fields))
+        drawn.append(save_figure(profile_figure(name, fields), folder / "profile.png"))
     if certificate is not None:
         title = f"{name}\n{certificate}"
         drawn.append(draw_corrections(folder / _CERTIFICATE, title, fields))

@@ -2,12 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -16,21 +17,24 @@ from jaxtyping import Array, Float
 from .._compute import precision, quickly_compiled
 from .._field import AbstractField
 from .._files import reading
+from .._records import write_bytes
 from .._streams import Stream
-from ..domain import AbstractDomain
 from ..evaluate import Certificate, Values, certify, value_with_interval
 from ..loss import cast
 from ..nn import MLP, AbstractHard, Input
 from ..problem import Layout, Problem, catalogue
 from ..reference import AbstractReference, fingerprint, same_problem
-from ..report import draw_profile, draw_slice
+from ..report import profile_figure, save_animation, save_figure, slice_figure
 from ..train import check_history, load_about, load_state, save_state
 from ..train import precision as precision_of
+from ._cuts import Section, center, in_closure, profile, section, slice_through
 from ._cuts import batched as batched
-from ._cuts import center, profile, slice_through
+from ._grids import Grid, as_dataset, solution_grid, write_vtk
 from ._network import harden, input_functions
+from ._shown import shown
 
 _KIND = "fkpinn solution"
+_FRAME = 100  # nodes along an axis of a picture that moves
 
 
 class Solution(eqx.Module):
@@ -121,9 +125,9 @@ class Solution(eqx.Module):
             fine = np.all((rows >= lower - slack) & (rows <= upper + slack), axis=1)
             where = "the bounding box of the domain"
         else:
-            domain = self.problem.domain
-            distance = np.asarray(_distances(domain, self.layout.space(jnp.atleast_2d(array))))
-            fine, where = distance <= 1e-6 * domain.diameter(), "the closed domain"
+            places = self.layout.space(jnp.atleast_2d(array))
+            fine = np.asarray(in_closure(self.problem.domain, places))
+            where = "the closed domain"
         if not np.all(fine):
             raise ValueError(
                 f"`points` must lie in {where}; {np.count_nonzero(~fine)} do not, the first at "
@@ -137,6 +141,10 @@ class Solution(eqx.Module):
                 f"cannot hold functions. Load it with `load(path, problem)`."
             )
         return self.problem
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return shown(self.problem, self.network, self.name, self.stopped, self.certificate)
 
     def certify(self, **how: Any) -> Certificate:
         """Relative L2 error with confidence limits, by paths, without a reference.
@@ -158,30 +166,178 @@ class Solution(eqx.Module):
 
     def plot(
         self,
-        path: Path | str,
+        path: Path | str | None = None,
         *,
+        axes: Sequence[int] | None = None,
+        at: Mapping[int, float] | None = None,
+        time: float | None = None,
         reference: AbstractReference | None = None,
         certificate: Certificate | None = None,
-    ) -> Path:
-        """Draw the solution, far from the time of the data.
+    ) -> Any:
+        """Draw the solution.
 
         Over its axes if these are one or two; else over a plane and along lines through the center
-        of the problem's measure, and against the distance from it.
+        of the problem's measure, and against the distance from it. With `axes` or `at`, over these.
 
         Args:
-            path: where the picture goes.
+            path: where the picture goes, as PNG; without it the figure of matplotlib comes back,
+                which notebooks show.
+            axes: one or two numbers of axes of space, from 0 on.
+            at: where along other axes, by their numbers: `{2: 0.5}`; the center if not given.
+            time: when; if not given, the time that is farthest from that of the data.
             reference: drawn beside it, from `find_reference` say.
             certificate: what `certify` returned; in three and more dimensions the values that paths
                 have corrected are drawn with their error bars.
+
+        Returns:
+            The path if there is one, else the figure.
         """
-        problem, title = self._problem("plot"), self.name or self._problem("plot").name
-        axes, values, exact = slice_through(problem, self.network, reference)
-        if problem.dim <= 2:
-            return draw_slice(Path(path), title, axes, values, exact, None)
-        fields = profile(problem, self.network, reference)
-        if certificate is not None:
-            fields |= corrections(problem, self.network, certificate)
-        return draw_profile(Path(path), title, fields, plane=(axes, values))
+        problem = self._problem("plot")
+        where = section(problem, axes, at, time)
+        grid, values, exact = slice_through(problem, self.network, reference, where=where)
+        if problem.dim <= 2 or axes is not None or at or time is not None:
+            title = self._title(where, at, time)
+            figure = slice_figure(title, grid, values, exact, names=where.names)
+        else:
+            fields = profile(problem, self.network, reference)
+            if certificate is not None:
+                fields |= corrections(problem, self.network, certificate)
+            figure = profile_figure(self.name or problem.name, fields, plane=(grid, values))
+        return figure if path is None else save_figure(figure, Path(path))
+
+    def _title(self, where: Section, at: Mapping[int, float] | None, time: float | None) -> str:
+        told = [f"$x_{{{axis + 1}}}$ = {where.at[axis]:.4g}" for axis in sorted(at or {})]
+        told += [f"t = {where.time:.4g}"] if time is not None else []
+        return ", ".join([self.name or self._problem("plot").name, *told])
+
+    def animate(
+        self,
+        path: Path | str,
+        *,
+        axes: Sequence[int] | None = None,
+        at: Mapping[int, float] | None = None,
+        frames: int = 40,
+        seconds: float = 4.0,
+    ) -> Path:
+        """Draw the solution as time runs, as a GIF.
+
+        Args:
+            path: where it goes, ending in `.gif`.
+            axes: one or two numbers of axes of space, from 0 on; the first ones if not given.
+            at: where along other axes, by their numbers; the center if not given.
+            frames: pictures, evenly spread from zero to the horizon.
+            seconds: how long they take.
+        """
+        problem, path = self._problem("animate"), Path(path)
+        if problem.horizon is None:
+            raise ValueError("`animate` needs time, and this problem has no horizon; use `plot`.")
+        if path.suffix.lower() != ".gif" or frames < 2 or not seconds > 0:
+            raise ValueError(
+                "`animate` needs a `path` ending in .gif, two `frames` or more and positive "
+                f"`seconds`; got `{path.name}`, {frames} and {seconds}."
+            )
+        seen = []
+        for time in np.linspace(0.0, problem.horizon, frames):
+            where = section(problem, axes, at, float(time))
+            seen.append((where, *slice_through(problem, self.network, None, _FRAME, where)[:2]))
+        values = np.stack([found for *_, found in seen])
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        room = 0.05 * (high - low) if values.ndim == 2 else 0.0  # of a line
+        figures = [
+            slice_figure(
+                self._title(where, at, where.time), grid, found,
+                names=where.names, limits=(low - room, high + room),
+            )
+            for where, grid, found in seen
+        ]  # fmt: skip
+        return save_animation(figures, path, seconds)
+
+    def to_xarray(self, **how: Any) -> Any:
+        """Values and slopes on a grid, as an `xarray.Dataset`; NaN outside the domain.
+
+        Args:
+            how: `axes`, up to three numbers of axes of space (the first ones if not given); `at`,
+                where along the others; `times`, a list of times, or `time`, one of them; `nodes`
+                along each axis; `intervals`, options of `value_with_interval` such as
+                `{"n_paths": 256}`: then `correction`, `low` and `high` say what paths do.
+        """
+        grid = self._grid("to_xarray", **how)
+        others = [axis for axis in range(self.layout.dim) if axis not in grid.where.axes]
+        about: dict[str, Any] = {"name": self.name or self._problem("to_xarray").name}
+        about |= {f"x{axis + 1}": float(grid.where.at[axis]) for axis in others}
+        if self.layout.timed and grid.times is None:
+            about["time"] = grid.where.time
+        if self.certificate is not None:
+            for key in ("l2_rel", "ci_low", "ci_high", "level"):
+                about[f"certificate_{key}"] = self.certificate[key]
+        return as_dataset(grid, about)
+
+    def to_vtk(self, path: Path | str, **how: Any) -> list[Path]:
+        """Write values and slopes on a grid for ParaView, VisIt or pyvista.
+
+        Args:
+            path: a `.vtu` file; with `times` a `.pvd` file, beside which one `.vtu` for each goes.
+            how: as for `to_xarray`.
+
+        Returns:
+            The files.
+        """
+        return write_vtk(self._grid("to_vtk", **how), Path(path))
+
+    def _grid(
+        self,
+        wish: str,
+        *,
+        axes: Sequence[int] | None = None,
+        at: Mapping[int, float] | None = None,
+        time: float | None = None,
+        times: Sequence[float] | None = None,
+        nodes: int | None = None,
+        intervals: dict[str, Any] | None = None,
+    ) -> Grid:
+        problem = self._problem(wish)
+        if time is not None and times is not None:
+            raise ValueError(f"`{wish}` takes `time` or `times`; got {time!r} and {times!r:.80}.")
+        for each in times or ():
+            section(problem, axes, at, each, most=3)  # refuses what is no time
+        where = section(problem, axes, at, time, most=3)
+        corrected = None
+        if intervals is not None:
+            corrected = lambda points: self.value_with_interval(points, **intervals)[:3]
+        return solution_grid(
+            problem, self.network, where, nodes=nodes, times=times, corrected=corrected
+        )
+
+    def export(self, path: Path | str, *, dtype: str | None = None) -> Path:
+        """Write the solution as StableHLO: a function of many points that needs no fkpinn.
+
+        `jax.export.deserialize(bytearray(Path(path).read_bytes())).call(points)` gives the values
+        at points of shape `(n, z)`, for any `n`, on processors and NVIDIA cards. Points are not
+        checked to lie in the domain.
+
+        Args:
+            path: where it goes.
+            dtype: precision of points and values, `float32` or `float64`; that of the network if
+                not given.
+        """
+        dtype = precision_of(self.network) if dtype is None else dtype
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f"`dtype` must be float32 or float64; got {dtype!r:.80}.")
+        with precision(dtype):
+            network = cast(self.network, dtype)
+            function = jax.jit(lambda points: _at_each(_value, network, points))
+            (n,) = jax.export.symbolic_shape("n")
+            points = jax.ShapeDtypeStruct((n, self.layout.n_coords), jnp.dtype(dtype))
+            found = jax.export.export(function, platforms=("cpu", "cuda"))(points)
+        try:
+            content = bytes(found.serialize())
+        except ImportError as error:
+            raise ImportError(
+                '`export` needs flatbuffers: pip install "fkpinn[export]", or pip install '
+                "flatbuffers."
+            ) from error
+        write_bytes(Path(path), content)
+        return Path(path)
 
     def save(self, path: Path | str) -> None:
         """Write a file that `load` reads; nothing in it can run code."""
@@ -385,8 +541,3 @@ def _at_each(function: Callable[..., Any], network: AbstractField, array: Array)
 
 
 _at_points = quickly_compiled(_at_each)
-
-
-@eqx.filter_jit
-def _distances(domain: AbstractDomain, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-    return jax.vmap(domain.signed_distance)(x)

@@ -16,6 +16,7 @@ from fkpinn.cli._certify import Certify
 from fkpinn.cli._compare import Compare
 from fkpinn.cli._completion import Completion
 from fkpinn.cli._diagnose import Diagnose
+from fkpinn.cli._doctor import Doctor
 from fkpinn.cli._labels import LabelsCommand
 from fkpinn.cli._new import New
 from fkpinn.cli._plan import PlanCommand
@@ -51,6 +52,7 @@ COMMANDS = {
     "reference": Reference,
     "reproduce": Reproduce,
     "bench": Bench,
+    "doctor": Doctor,
     "completion": Completion,
 }
 

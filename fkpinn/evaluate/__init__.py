@@ -14,6 +14,8 @@ from ._occupation import OccupationBound as OccupationBound
 from ._occupation import occupation_bound as occupation_bound
 from ._occupation import rehearse_bound as rehearse_bound
 from ._occupation import why_no_bound as why_no_bound
+from ._outside import Outside as Outside
+from ._outside import outside as outside
 from ._picard import PicardValue as PicardValue
 from ._picard import picard_value as picard_value
 from ._stopping import StoppingBounds as StoppingBounds

@@ -23,9 +23,12 @@ from .._together import clock
 from ..labels import Labels
 from ..loss import cast
 from ..problem import Problem, Uniform, residual
+from ..report import certificate_html
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths, first_precision, values_at
+from ._lack import lack_of_differences
+from ._outside import Outside, fitted, watched
 from ._remainder import remainder
 
 _POINTS = 2048
@@ -41,6 +44,7 @@ _SINGLE = 1e-3  # relative error below which single precision is not enough: on 
 _POOL = 32  # points whose residuals are looked at, for each that is taken; fewer where they cost
 _AT_A_TIME = 1024
 _LOOK = 256  # points of a first look, which tells the precision
+_FEW = 256  # points that tell what differences may have done
 
 
 class NoCertificate(ValueError):
@@ -72,7 +76,8 @@ class Certificate(NamedTuple):
     """Relative L2 error of a candidate with its confidence limits, and what it was made from.
 
     `step_effect` is what the time step may have done to `l2_rel`; it is part of the limits.
-    `remainder` is what a nonlinear equation may have added, part of them too.
+    `remainder` is what a nonlinear equation may have added, and `differences` what derivatives of a
+    function from outside may have, part of them too.
     `corrections` are labels for the solution minus the candidate at the points that were drawn.
     """
 
@@ -85,11 +90,16 @@ class Certificate(NamedTuple):
     corrections: Labels
     seconds: float
     remainder: float = 0.0
+    differences: float = 0.0
 
     @property
     def typical(self) -> float:
         """The estimate, or half of the upper limit where chance has made it smaller."""
         return max(self.l2_rel, 0.5 * self.ci_high)
+
+    def wider(self, share: float) -> "Certificate":
+        """The same with limits so much further apart on both sides."""
+        return self._replace(ci_low=max(self.ci_low - share, 0.0), ci_high=self.ci_high + share)
 
     def to_dict(self) -> dict[str, Any]:
         """As a plain record, without the corrections."""
@@ -102,6 +112,7 @@ class Certificate(NamedTuple):
             "l2_abs": self.l2_abs,
             "step_effect": self.step_effect,
             "remainder": self.remainder,
+            "differences": self.differences,
             "n_points": len(self.corrections.points),
             "n_paths": self.corrections.n_paths,
             "scheme": how["scheme"],
@@ -109,6 +120,10 @@ class Certificate(NamedTuple):
             "path_steps": how["path_steps"],
             "seconds": self.seconds,
         }
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return certificate_html(self.to_dict())
 
     def __str__(self) -> str:
         limits = f"{self.level:.0%} interval {self.ci_low:.2e} to {self.ci_high:.2e}"
@@ -133,7 +148,8 @@ def certify(
     Args:
         problem: the boundary value problem.
         candidate: a differentiable function of one point (`x`, or time followed by `x`): a
-            network, or anything written in JAX.
+            network, or anything written in JAX; or the solution of another tool, see `outside`. A
+            PyTorch module is taken as it is.
         n_points: fresh random points.
         n_paths: paths a point; by default chosen from a short pilot run.
         dt: time step of the paths; by default from the size of the domain.
@@ -150,25 +166,30 @@ def certify(
     _check_measurable(problem)
     began = clock()
     stream = Stream(seed) / "certificate"
-    points, sample = _points(problem, candidate, n_points, stream)
+    candidate = fitted(problem, candidate)
+    with watched(candidate):
+        points, sample = _points(problem, candidate, n_points, stream)
 
-    def measure(dtype: str) -> Certificate:
-        paths = lambda at: DefectPaths(
-            problem, candidate, at,
-            dtype=dtype, dt=dt, scheme=scheme, seed=(stream / dtype).seed, name="certificate",
-            progress=progress,
-        )  # fmt: skip
-        single = dtype == "float32"
-        if single and n_paths is None:
-            if _pilot(paths(points[:_LOOK]), seconds, sample.first(_LOOK)).rough < 2 * _SINGLE:
-                return measure("float64")
-        found = _measure(paths(points), n_paths, level, seconds, dt is None, sample)
-        return measure("float64") if single and found.ci_high < _SINGLE else found
+        def measure(dtype: str) -> Certificate:
+            paths = lambda at: DefectPaths(
+                problem, candidate, at,
+                dtype=dtype, dt=dt, scheme=scheme, seed=(stream / dtype).seed, name="certificate",
+                progress=progress,
+            )  # fmt: skip
+            single = dtype == "float32"
+            if single and n_paths is None:
+                if _pilot(paths(points[:_LOOK]), seconds, sample.first(_LOOK)).rough < 2 * _SINGLE:
+                    return measure("float64")
+            found = _measure(paths(points), n_paths, level, seconds, dt is None, sample)
+            return measure("float64") if single and found.ci_high < _SINGLE else found
 
-    found = measure(first_precision(problem))
-    if not problem.linear:
-        seed = (stream / "remainder").seed
-        found = _with_remainder(problem, candidate, found, sample.weights, seed)
+        found = measure(first_precision(problem, candidate))
+        if not problem.linear:
+            seed = (stream / "remainder").seed
+            found = _with_remainder(problem, candidate, found, sample.weights, seed)
+        if isinstance(candidate, Outside):
+            seed = (stream / "differences").seed
+            found = _with_differences(problem, candidate, found, sample.weights, seed)
     return found._replace(seconds=clock() - began)
 
 
@@ -235,15 +256,44 @@ def _with_remainder(
 ) -> Certificate:
     """Limits that hold what the linear problem leaves out, or a refusal where that is not small."""
     missed = remainder(problem, candidate, found.corrections, seed=seed)
+    share = _share(missed, weights, _size(candidate, found, weights))
+    if share > _SMALL * found.typical:
+        raise TooFar(found, share)
+    return found.wider(share)._replace(remainder=share)
+
+
+def _with_differences(
+    problem: Problem,
+    candidate: Callable[..., Any],
+    found: Certificate,
+    weights: np.ndarray | float,
+    seed: int,
+) -> Certificate:
+    """Limits that hold what differences may have done, or a refusal where that is not small."""
+    some = np.asarray(found.corrections.points)[:_FEW]
+    missed = lack_of_differences(problem, candidate, some, seed=seed)
+    weights = np.broadcast_to(weights, len(found.corrections.points))
+    share = _share(missed, weights[: len(some)], _size(candidate, found, weights))
+    if not share <= found.typical:
+        raise NoCertificate(
+            f"differences of `function` are not good enough: they may have changed the error by "
+            f"{share:.1e}, and paths say that it is about {found.l2_rel:.1e}. Return more digits "
+            f"(float64), or pass a PyTorch module or a function written in JAX, whose derivatives "
+            f"are exact."
+        )
+    return found.wider(share)._replace(differences=share)
+
+
+def _size(candidate: Callable[..., Any], found: Certificate, weights: np.ndarray | float) -> float:
+    """Mean square of the solution, from the candidate and its corrections."""
     with precision("float64"):
         points = jnp.asarray(np.asarray(found.corrections.points, np.float64))
         value = np.asarray(values_at(candidate, points)) + np.asarray(found.corrections.value)
-    size = max(np.mean(weights * value**2), 1e-300)
-    share = float(np.sqrt(np.mean(weights * missed**2) / size))
-    if share > _SMALL * found.typical:
-        raise TooFar(found, share)
-    low, high = max(found.ci_low - share, 0.0), found.ci_high + share
-    return found._replace(ci_low=low, ci_high=high, remainder=share)
+    return max(float(np.mean(weights * value**2)), 1e-300)
+
+
+def _share(missed: np.ndarray, weights: np.ndarray | float, size: float) -> float:
+    return float(np.sqrt(np.mean(weights * missed**2) / size))
 
 
 def rehearse(problem: Problem, candidate: Callable[..., Any]) -> None:

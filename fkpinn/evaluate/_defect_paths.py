@@ -24,21 +24,25 @@ from ..labels import (
 from ..loss import cast
 from ..problem import Problem, Stable
 from ..sde import AbstractWalk
+from ._outside import Outside
 
 _REACH = 0.01  # of a step, over the diameter; its bias is a share of the error
 _READ_EVERY = 8  # steps between two looks at the residual, which cost more than free steps
 _READ_MANY = 32  # the same in many dimensions, where they cost much more and steps are short
 _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, and in strong drift
 _DERIVATIVES = 1 << 20  # of a layer's unit, along the coordinates of all paths, at a time
+_CALLED = (512,)  # paths whose residuals are asked for in one call of a function from outside
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
 
 
-def first_precision(problem: Problem) -> str:
+def first_precision(problem: Problem, candidate: Callable[..., Any] | None = None) -> str:
     """Of paths that may be run again in double precision.
 
-    The fractional Laplacian divides differences by powers of small distances.
+    The fractional Laplacian divides differences by powers of small distances. A function from
+    outside takes as long in both, and compiled code that calls it is not kept.
     """
-    return "float64" if isinstance(problem.jumps, Stable) else current().first_precision
+    double = isinstance(problem.jumps, Stable) or isinstance(candidate, Outside)
+    return "float64" if double else current().first_precision
 
 
 class DefectPaths:
@@ -78,6 +82,7 @@ class DefectPaths:
             self.points: Array = jnp.asarray(points, dtype)
             self.value: np.ndarray = np.asarray(values_at(candidate, self.points), np.float64)
             self.problem: Problem = defect_problem(problem, candidate)
+        self.called: bool = isinstance(candidate, Outside)
         if not np.all(np.isfinite(self.value)):
             bad = np.asarray(points)[int(np.argmin(np.isfinite(self.value)))]
             raise ValueError(f"`candidate` is not finite at {bad}.")
@@ -128,6 +133,8 @@ class DefectPaths:
     def lanes(self) -> Lanes:
         """For runs of all sizes, which share what is compiled; few enough for their derivatives."""
         lanes, dim = current().lanes_for(1, self.problem.dim), self.problem.dim
+        if self.called and current().on_cpu and current().lanes is None:
+            lanes = lanes._replace(widths=_CALLED)
         most = 1 << max(_DERIVATIVES // dim, 1).bit_length() - 1
         return lanes._replace(widths=tuple(sorted({min(w, most) for w in lanes.widths})[::-1]))
 

@@ -31,6 +31,7 @@ from ..loss import cast
 from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import absorbed_value
+from ._outside import fitted
 
 _REACH = 0.01  # of a step, over the diameter; the bound is far cruder than its bias
 _DRAWN = 1024  # points, at least, that starts are taken from
@@ -98,6 +99,7 @@ def occupation_bound(
             f"`problem` must be elliptic with Dirichlet data on all of its boundary; {why}. Use "
             f"`certify`."
         )
+    candidate = fitted(problem, candidate)
     stream = Stream(seed) / "occupation"
     drawn = _drawn(problem, n_points, stream)
     starts = jnp.asarray(np.asarray(drawn)[:n_points])

@@ -12,6 +12,8 @@ from ..labels import Labels
 from ..problem import Problem
 from ..sde import AbstractWalk
 from ._defect_paths import DefectPaths, first_precision
+from ._lack import lack_of_differences
+from ._outside import Outside, fitted, watched
 from ._remainder import remainder
 
 _PILOT = 256
@@ -45,12 +47,14 @@ def value_with_interval(
     """Values of the solution: those of a candidate, corrected by what paths say it lacks.
 
     Limits hold the noise of the paths, what their time step may cost and, of a nonlinear equation,
-    what paths of the linearized one may miss. All shrink with the
+    what paths of the linearized one may miss; of a function from outside, what its differences may
+    do. Others shrink with the
     candidate's error, so that good networks make good values cheap.
 
     Args:
         problem: the boundary value problem.
-        candidate: a differentiable function of one point.
+        candidate: a differentiable function of one point, or the solution of another tool, see
+            `outside`.
         points: inside the domain, one a row.
         n_paths: paths a point; 1,000 if no `half_width` is given.
         half_width: how narrow the limits should be; as many paths as that takes are run, as far
@@ -72,17 +76,21 @@ def value_with_interval(
         raise ValueError(f"`half_width` must be positive; got {half_width}.")
     if half_width is not None and n_paths is not None:
         raise ValueError("Give `n_paths` or `half_width`, not both.")
-    paths = DefectPaths(
-        problem, candidate, points, dtype=dtype or first_precision(problem), dt=dt, scheme=scheme,
-        seed=seed, progress=progress,
-    )  # fmt: skip
-    if half_width is not None:
-        n_paths = _needed(paths, half_width, level, seconds)
-    found = paths.run(n_paths or 1000, stream="values", bias=True)
-    low, high = found.interval(level)
-    margin = np.nan_to_num(np.asarray(found.bias, np.float64))
-    if not problem.linear:
-        margin = margin + remainder(problem, candidate, found, seed=seed)
+    candidate = fitted(problem, candidate)
+    with watched(candidate):
+        paths = DefectPaths(
+            problem, candidate, points, dtype=dtype or first_precision(problem, candidate), dt=dt,
+            scheme=scheme, seed=seed, progress=progress,
+        )  # fmt: skip
+        if half_width is not None:
+            n_paths = _needed(paths, half_width, level, seconds)
+        found = paths.run(n_paths or 1000, stream="values", bias=True)
+        low, high = found.interval(level)
+        margin = np.nan_to_num(np.asarray(found.bias, np.float64))
+        if not problem.linear:
+            margin = margin + remainder(problem, candidate, found, seed=seed)
+        if isinstance(candidate, Outside):
+            margin = margin + lack_of_differences(problem, candidate, points, seed=seed)
     value = paths.value + np.asarray(found.value, np.float64)
     return Values(value, paths.value + low - margin, paths.value + high + margin, found)
 

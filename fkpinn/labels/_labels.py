@@ -16,6 +16,7 @@ from .._records import write_bytes
 from .._types import Numbers
 from ..problem import Problem
 from ..reference import fem_reference
+from ..report import labels_html
 
 _FLOATS = ("float16", "float32", "float64")
 _COUNTS = ("int32", "int64")
@@ -109,6 +110,10 @@ class Labels(NamedTuple):
             skew=mean("skew"),
             truncation=mean("truncation"),
         )
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return labels_html(self)
 
     def save(self, path: Path | str) -> None:
         """Write a `.npz` file, whole or not at all; nothing in it can run code."""

@@ -13,7 +13,7 @@ from .._types import Points, Scalar, ScalarField, SpaceTimePoint
 from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import absorbed_value
-from ._terms import AbstractTerm
+from ._terms import AbstractTerm, times_as_many
 
 _STEP = 0.01  # of the horizon, for pieces
 
@@ -82,7 +82,7 @@ class MartingaleTerm(AbstractTerm):
         step = None if whole else _STEP * problem.horizon
         shape = (n, n_steps, problem.dynamics.noise_dim)
         empty = jnp.zeros((n, problem.n_coords), dtype), jnp.zeros(shape, dtype)
-        return cls(problem, *empty, step, size)._drawn(key, 1)
+        return cls(problem, *empty, step, size)._drawn(key, 1.0)
 
     def rows(self) -> tuple[Points, Float[Array, "n k m"]]:
         """Starts and noise."""
@@ -114,13 +114,14 @@ class MartingaleTerm(AbstractTerm):
         (end, total, running), _ = jax.lax.scan(advance, first, noise)
         return (total + self._value_at_end(u, end, running) - u(start)) / self.size
 
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "MartingaleTerm":
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "MartingaleTerm":
         """Fresh pieces."""
         del u
         return self._drawn(key, times)
 
-    def _drawn(self, key: PRNGKeyArray, times: int) -> "MartingaleTerm":
-        n, dtype, problem = times * len(self.starts), self.starts.dtype, self.problem
+    def _drawn(self, key: PRNGKeyArray, times: float) -> "MartingaleTerm":
+        n, dtype = times_as_many(times, self.starts), self.starts.dtype
+        problem = self.problem
         center = problem.measure.named_center()
         if self.step is None and center is not None:
             one = problem.layout.points(problem.layout.start, center)

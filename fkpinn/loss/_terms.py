@@ -19,6 +19,11 @@ from ._sampler import AbstractSampler, Spread
 _SHORTEST = 1e-6  # of the horizon
 
 
+def times_as_many(times: float, points: Array) -> int:
+    """So many times the number of points, but one at least."""
+    return max(1, round(times * len(points)))
+
+
 class AbstractTerm(eqx.Module):
     """A part of the loss: what the network gets wrong at some points."""
 
@@ -31,8 +36,8 @@ class AbstractTerm(eqx.Module):
         """Signed violation at one point, in units of the term's scale."""
 
     @abc.abstractmethod
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "AbstractTerm":
-        """The same term at fresh points, that many times as many."""
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "AbstractTerm":
+        """The same term at fresh points, that many times as many, but one at least."""
 
     def defects(self, u: ScalarField) -> Float[Array, " n"]:
         """Violations at all points."""
@@ -82,9 +87,9 @@ class ResidualTerm(AbstractTerm):
         share = self.problem.layout.time_left(z) / horizon
         return found * jnp.maximum(share, _SHORTEST) ** (0.5 * self.time_power)
 
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "ResidualTerm":
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "ResidualTerm":
         """Fresh points, where the sampler wants them."""
-        n, dtype = times * len(self.points), self.points.dtype
+        n, dtype = times_as_many(times, self.points), self.points.dtype
         points = self.sampler.draw(self.problem, u, self.at, n, dtype, key=key)
         return eqx.tree_at(lambda term: term.points, self, points)
 
@@ -121,7 +126,9 @@ class SampledResidualTerm(AbstractTerm):
         product = lambda v, row: self._estimate(v, row, 0) * self._estimate(v, row, 1)
         return mean(product, u, self.rows())
 
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "SampledResidualTerm":
+    def redrawn(
+        self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0
+    ) -> "SampledResidualTerm":
         """Fresh points and directions."""
         draw = jr.bits(fold(key, "directions"), (), jnp.uint32)
         fresh = self.exact.redrawn(u, key, times), draw
@@ -138,7 +145,7 @@ def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:
     """What the terms of the equation come to at a point, for a solution of the given size."""
     lower, upper = problem.box()
     reach = 0.5 * float((upper - lower).min())
-    second = 0.5 * jnp.sum(problem.sigma(z) ** 2) / reach**2
+    second = 0.5 * jnp.sum(problem.dynamics.variances(z)) / reach**2
     first = jnp.sqrt(jnp.sum(problem.drift(z) ** 2)) / reach
     zeroth = jnp.abs(problem.reaction(z))
     if problem.jumps is not None:
@@ -173,10 +180,10 @@ class BoundaryTerm(AbstractTerm):
         ]
         return jnp.stack(violations)[row.parts] / self.size
 
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "BoundaryTerm":
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "BoundaryTerm":
         """Fresh points on the boundary."""
         del u
-        n, dtype = times * len(self.on.points), self.on.points.dtype
+        n, dtype = times_as_many(times, self.on.points), self.on.points.dtype
         on = self.sampler.draw_boundary(self.problem, n, dtype, key=key)
         return eqx.tree_at(lambda term: term.on, self, on)
 
@@ -198,10 +205,10 @@ class TerminalTerm(AbstractTerm):
         assert data is not None
         return (u(row) - data(self.problem.space(row))) / self.size
 
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "TerminalTerm":
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "TerminalTerm":
         """Fresh points at the final time."""
         del u
-        n, dtype = times * len(self.points), self.points.dtype
+        n, dtype = times_as_many(times, self.points), self.points.dtype
         points = sample_terminal(self.problem, n, dtype=dtype, key=key)
         return eqx.tree_at(lambda term: term.points, self, points)
 
@@ -268,7 +275,7 @@ class LabelTerm(AbstractTerm):
         z, value, weight = row
         return jnp.sqrt(weight) * (u(z) - value) / self.size
 
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "LabelTerm":
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "LabelTerm":
         """Another batch of the labels, of the same size."""
         del u, times
         if self.batch is None:
@@ -286,7 +293,7 @@ class Loss(eqx.Module):
         """Mean square of each term."""
         return {name: term(u) for name, term in self.terms.items()}
 
-    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: int = 1) -> "Loss":
+    def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "Loss":
         """The same terms at fresh points, that many times as many."""
         own = lambda name: fold(key, name)
         return Loss({name: term.redrawn(u, own(name), times) for name, term in self.terms.items()})

@@ -1,6 +1,5 @@
 """The plain network."""
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._compute import few_sizes, is_traced
 from .._field import AbstractField, Directions, Taylor, Weights, taylor
 from .._streams import fold
 from .._types import Scalar, SpaceTimePoint
@@ -130,17 +130,23 @@ class MLP(AbstractField):
         return Taylor(value, at.slopes @ last, jnp.dot(last, at.bend))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 def _drawn(sizes: tuple[int, ...], dtype: str, key: PRNGKeyArray) -> tuple[list, list]:
     """Weights as Glorot has them, and biases of zero."""
     weights, biases = [], []
     for layer, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
         spread = math.sqrt(2.0 / (fan_in + fan_out))
-        own = fold(key, "layer", layer)
-        drawn = jr.normal(own, (fan_out, fan_in), dtype)
-        weights.append(spread * jax.lax.optimization_barrier(drawn))  # rounded as apart
-        biases.append(jnp.zeros(fan_out, dtype))
+        drawn = _normals(fold(key, "layer", layer), (fan_out, fan_in), dtype)
+        weights.append(jax.device_put(spread * drawn))
+        biases.append(jax.device_put(np.zeros(fan_out, dtype)))
     return weights, biases
+
+
+def _normals(key: PRNGKeyArray, shape: tuple[int, int], dtype: str) -> Array | np.ndarray:
+    """What `jax.random.normal` draws, which is a function of the place; compiled for few sizes."""
+    if is_traced(key):
+        return jax.lax.optimization_barrier(jr.normal(key, shape, dtype))  # rounded as apart
+    n = shape[0] * shape[1]
+    return np.asarray(jr.normal(key, (few_sizes(n),), dtype))[:n].reshape(shape)
 
 
 class _Rows(NamedTuple):

@@ -72,4 +72,4 @@ def _condition(condition: AbstractCondition) -> dict[str, Any]:
 def _domain(problem: Problem) -> str:
     parts = len(problem.domain.parts)
     shape = type(problem.domain).__name__
-    return f"{shape} in dimension {problem.dim} with {parts} boundary part{'s' * (parts > 1)}"
+    return f"{shape} in dimension {problem.dim} with {parts} boundary part{'s' * (parts != 1)}"

@@ -81,6 +81,13 @@ class AbstractDynamics(eqx.Module):
         sigma = self.diffusion(z)
         return sigma if sigma.ndim == 2 else jnp.diag(jnp.broadcast_to(sigma, (self.layout.dim,)))
 
+    def variances(self, z: SpaceTimePoint) -> Vector:
+        r"""Diagonal of $\sigma\sigma^\top$, without building a matrix that was not declared."""
+        sigma = self.diffusion(z)
+        if sigma.ndim == 2:
+            return jnp.sum(sigma**2, axis=1)
+        return jnp.broadcast_to(sigma**2, (self.layout.dim,))
+
     def covariance(self, z: SpaceTimePoint) -> Float[Array, "d d"]:
         r"""$a = \sigma\sigma^\top$."""
         sigma = self.sigma(z)

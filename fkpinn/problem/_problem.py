@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from .._types import Matrix, Point, SpaceTimePoint
 from ..domain import AbstractDomain
+from ..report import problem_html
 from ._boundary import AbstractCondition, Dirichlet
 from ._checks import check_problem
 from ._coefficient import Coefficient, bind
@@ -279,6 +280,13 @@ class Problem(eqx.Module):
     def absorbing(self) -> tuple[bool, ...]:
         """For each boundary part, whether paths end there."""
         return tuple(condition.absorbs for condition in self.conditions())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from ._describe import describe  # these two read problems
+        from ._sketch import sketch
+
+        return problem_html(describe(self), lambda: sketch(self))
 
     def paths_end(self) -> bool:
         """Whether paths come to an end: at a wall, at the horizon, or by their discount."""

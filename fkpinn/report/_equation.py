@@ -16,7 +16,8 @@ def equations(problem: dict[str, Any]) -> list[str]:
     timed = problem["horizon"] is not None
     point = "<mi>t</mi><mo>,</mo><mi>x</mi>" if timed else "<mi>x</mi>"
     terms: list[tuple[str, str]] = []  # sign, what follows
-    if timed:
+    forward = bool(timed and problem.get("forward"))
+    if timed and not forward:
         terms.append(("+", _partial("t")))
     jumps = problem.get("jumps")
     if jumps is None or not _zero(problem["diffusion"]):
@@ -39,14 +40,16 @@ def equations(problem: dict[str, Any]) -> list[str]:
     if timed:
         times = "<mo>(</mo><mn>0</mn><mo>,</mo>" + _number(problem["horizon"]) + "<mo>)</mo>"
         inside = f"{times}<mo>×</mo>{inside}"
-    lines = [_math(f"{body}<mo>=</mo><mn>0</mn>" + _text(" in ") + inside)]
+    whole = f"{_partial('t')}<mo>=</mo>{body}" if forward else f"{body}<mo>=</mo><mn>0</mn>"
+    lines = [_math(whole + _text(" in ") + inside)]
     for condition in problem["boundary"]:
         lines.append(_math(_condition(condition, point)))
     if problem.get("exterior") is not None:
         outside = "<mi>u</mi><mo>=</mo>" + _data(problem["exterior"], "g", point)
         lines.append(_math(outside + _text(" outside ") + "<mi>D</mi>"))
     if timed:
-        final = "<mi>u</mi><mo>(</mo>" + _number(problem["horizon"]) + "<mo>,</mo><mi>x</mi>"
+        when = 0.0 if forward else problem["horizon"]
+        final = "<mi>u</mi><mo>(</mo>" + _number(when) + "<mo>,</mo><mi>x</mi>"
         lines.append(
             _math(final + "<mo>)</mo><mo>=</mo>" + _data(problem["terminal"], "φ", "<mi>x</mi>"))
         )

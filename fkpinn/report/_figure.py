@@ -1,6 +1,7 @@
 """Figures from plain arrays."""
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +16,42 @@ _DISTANCE = "distance from the center"
 LINES = ("along $x_1$", "along (1, …, 1)")  # through the center
 
 
-def draw_slice(
-    path: Path,
+def slice_figure(
     title: str,
     axes: list[np.ndarray],
     values: np.ndarray,
-    exact: np.ndarray | None,
+    exact: np.ndarray | None = None,
     marks: np.ndarray | None = None,
-) -> Path:
+    *,
+    names: Sequence[str] = ("$x_1$", "$x_2$"),
+    limits: tuple[float, float] | None = None,
+) -> Any:
     """Draw a solution over one or two axes, beside its reference and the difference.
 
     Args:
-        path: where the picture goes.
         title: a line above it.
         axes: one or two arrays of coordinates.
         values: the solution on the grid, NaN outside the domain.
         exact: the reference on the same grid, if there is one.
         marks: points to mark on the solution, labels say.
+        names: of the axes.
+        limits: smallest and largest value of the scale; those of the values if not given.
     """
     figure, plots = new_figure(1 if exact is None or len(axes) == 1 else 3)
     if len(axes) == 1:
         _draw_line(plots[0], axes[0], values, exact)
+        plots[0].set_xlabel(names[0])
+        if limits is not None:
+            plots[0].set_ylim(limits)
     else:
-        _draw_maps(figure, plots, axes, values, exact, marks)
+        _draw_maps(figure, plots, axes, values, exact, marks, limits)
+        for plot in plots:
+            plot.set(xlabel=names[0], ylabel=names[1])
     if len(plots) == 1:
         plots[0].set_title(title)
     else:
         figure.suptitle(title)
-    return save_figure(figure, path)
+    return figure
 
 
 def draw_corrections(path: Path, title: str, fields: dict[str, np.ndarray]) -> Path:
@@ -106,16 +115,14 @@ def _draw_bars(plot, at: np.ndarray, limits: np.ndarray, label: str) -> None:
     plot.set_ylim(ends.min() - 0.05 * np.ptp(ends), ends.max() + 0.05 * np.ptp(ends))
 
 
-def draw_profile(
-    path: Path,
+def profile_figure(
     title: str,
     fields: dict[str, np.ndarray],
     plane: tuple[list[np.ndarray], np.ndarray] | None = None,
-) -> Path:
+) -> Any:
     """Draw a solution in many dimensions: along lines, and against the distance from a center.
 
     Args:
-        path: where the picture goes.
         title: a line above it.
         fields: `line_0`, `line_1` and `cloud`, each with `_at`, `_network` and maybe `_exact`;
             with `found_network` also what paths have corrected, see `draw_corrections`.
@@ -135,7 +142,7 @@ def draw_profile(
         plot.locator_params(axis="x", nbins=6)
         plot.legend(framealpha=0.85, edgecolor="none")
     figure.suptitle(title)
-    return save_figure(figure, path)
+    return figure
 
 
 def distances(fields: dict[str, np.ndarray]) -> np.ndarray:
@@ -236,9 +243,10 @@ def _draw_line(plot, x: np.ndarray, values: np.ndarray, exact: np.ndarray | None
     plot.legend(frameon=False)
 
 
-def _draw_maps(figure, plots, axes, values, exact, marks) -> None:
+def _draw_maps(figure, plots, axes, values, exact, marks, limits=None) -> None:
     both = values if exact is None else np.stack([values, exact])
-    scale = {"vmin": np.nanmin(both), "vmax": np.nanmax(both), "cmap": "viridis"}
+    low, high = limits or (np.nanmin(both), np.nanmax(both))
+    scale = {"vmin": low, "vmax": high, "cmap": "viridis"}
     maps = [("network", values, scale)]
     if exact is not None:
         maps.append(("reference", exact, scale))
@@ -274,9 +282,28 @@ def _draw_field(plot, axes, field: np.ndarray, style: dict[str, Any]):
     return image
 
 
-def save_figure(figure, path: Path) -> Path:
+def save_figure(figure: Any, path: Path) -> Path:
     """Write a picture, whole or not at all."""
     # matplotlib multiplies unset memory for holes in a surface
     with finished(path) as temporary, np.errstate(all="ignore"):
         figure.savefig(temporary, dpi=140, format="png")
+    return path
+
+
+def save_animation(figures: Sequence[Any], path: Path, seconds: float) -> Path:
+    """Write pictures of one size that follow each other, as a GIF, whole or not at all."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    frames = []
+    for figure in figures:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        frames.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))
+    frames = [frame.quantize(128) for frame in frames]
+    each = max(20, round(1000 * seconds / len(frames)))
+    with finished(path) as temporary:
+        frames[0].save(
+            temporary, format="GIF", save_all=True, append_images=frames[1:], duration=each, loop=0
+        )
     return path

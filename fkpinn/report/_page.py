@@ -82,6 +82,11 @@ def run_data(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
         data["found"] |= {"points": _packed(points.ravel()), "radial": radial}
     if "cloud_at" in fields:
         data["profile"] = _profile(fields)
+    if "moment_time" in fields:
+        data["moments"] = {
+            "times": _packed(fields["moment_time"]),
+            "values": [_packed(field.ravel()) for field in fields["moment_values"]],
+        }
     return data
 
 
@@ -124,6 +129,8 @@ def read_fields(path: Path) -> dict[str, np.ndarray]:
             if any(key.startswith(name) for key in found):
                 n = (len(found[f"{name}_at"]),)
                 shapes |= {f"{name}_{key}": n for key in ("at", "network", "exact")}
+        if "moment_time" in found:
+            shapes["moment_values"] = (len(found["moment_time"]), *grid)
         if "found_network" in found:
             shapes["found_network"] = found["found_value"].shape
         if "center" in found and "found_points" in found:

@@ -164,12 +164,25 @@
       return button;
     });
     if (buttons.length) buttons[0].setAttribute("aria-pressed", "true");
+    return () => { for (const b of buttons) b.setAttribute("aria-pressed", "false"); };
+  };
+
+  // chooses a moment; at rest it says nothing of time
+  const timeSlider = (parent, times, choose) => {
+    const row = make("label", { class: "bar dim" }), said = make("span", {}, "move to see other times");
+    const input = make("input", { type: "range", min: "0", max: String(times.length - 1), step: "1", value: "0", "aria-label": "time" });
+    row.append(make("span", {}, "time"), input, said);
+    parent.append(row);
+    input.addEventListener("input", () => { said.textContent = `t = ${spell(times[+input.value])}`; choose(+input.value); });
+    return { rest: () => { said.textContent = "move to see other times"; } };
   };
 
   const drawField = (parent, run) => {
     const axes = run.axes.map(unpack), layers = Object.fromEntries(Object.entries(run.layers).map(([k, v]) => [k, unpack(v)]));
+    const moments = run.moments ? { times: unpack(run.moments.times), values: run.moments.values.map(unpack) } : null;
     if (axes.length === 1) {
       const series = Object.fromEntries(Object.entries(layers).filter(([name]) => name !== "difference"));
+      if (moments) for (let k = 0; k < moments.times.length; k += 2) series[`at t = ${spell(moments.times[k])}`] = moments.values[k];
       return drawLines(parent, Array.from(axes[0]), series, { xlabel: "x₁", label: "solution" });
     }
     const bar = make("div", { class: "bar" }), readout = make("div", { class: "readout" }, "Point at the map to read values.");
@@ -177,22 +190,24 @@
     const plot = new Plot(parent, { ratio: 0.72, kind: "map", label: "map of the solution" });
     parent.append(readout);
     const [xs, ys] = axes, all = { x: [xs[0], xs[xs.length - 1]], y: [ys[0], ys[ys.length - 1]] };
-    const both = range([...range(layers.network), ...(layers.reference ? range(layers.reference) : [])]);
+    const every = [layers.network, ...(layers.reference ? [layers.reference] : []), ...(moments ? moments.values : [])];
+    const both = range(every.flatMap(range));
     let shown = "network", dots = false;
     const scaleOf = (name) => {
       if (name !== "difference") return both;
       const [low, high] = range(layers.difference), reach = Math.max(Math.abs(low), Math.abs(high));
       return [-reach, reach];
     };
+    const fieldOf = (name) => layers[name] || moments.values[name];  // the latter by number
     const coloursOf = (name) => (name === "difference" ? signed() : TABLES.plain);
     const images = new Map();
     const imageOf = (name) => {
-      const colours = coloursOf(name), made = images.get(name);
+      const field = fieldOf(name), colours = coloursOf(name), made = images.get(name);
       if (made && made.colours === colours) return made.canvas;
       const canvas = make("canvas", { width: String(xs.length), height: String(ys.length) });
       const pen = canvas.getContext("2d"), pixels = pen.createImageData(xs.length, ys.length);
       const scale = scaleOf(name);
-      layers[name].forEach((v, k) => {
+      field.forEach((v, k) => {
         const i = k % xs.length, j = ys.length - 1 - Math.floor(k / xs.length), at = 4 * (j * xs.length + i);
         if (!Number.isFinite(v)) return;
         const c = colours[Math.max(0, Math.min(255, Math.round((255 * (v - scale[0])) / (scale[1] - scale[0]))))];
@@ -220,7 +235,9 @@
       });
       colourbar(plot, scaleOf(shown), coloursOf(shown));
     };
-    layered(Object.keys(layers), bar, (name) => { shown = name; plot.redraw(); });
+    let slider = null;
+    const release = layered(Object.keys(layers), bar, (name) => { shown = name; if (slider) slider.rest(); plot.redraw(); });
+    if (moments) slider = timeSlider(parent, moments.times, (k) => { shown = k; release(); plot.redraw(); });
     if (points && run.flat) {
       const button = make("button", { type: "button", "aria-pressed": "false" }, "label points");
       button.addEventListener("click", () => { dots = !dots; button.setAttribute("aria-pressed", String(dots)); plot.redraw(); });
@@ -233,7 +250,9 @@
       const y = plot.view.y[1] - ((py - y0) / h) * (plot.view.y[1] - plot.view.y[0]);
       const i = Math.round(((x - all.x[0]) / (all.x[1] - all.x[0])) * (xs.length - 1)), j = Math.round(((y - all.y[0]) / (all.y[1] - all.y[0])) * (ys.length - 1));
       const within = i >= 0 && j >= 0 && i < xs.length && j < ys.length;
-      const values = Object.entries(layers).map(([name, field]) => `${name} ${within ? spell(field[j * xs.length + i]) : "–"}`);
+      const read = (field) => (within ? spell(field[j * xs.length + i]) : "–");
+      const values = Number.isInteger(shown) ? [`network at t = ${spell(moments.times[shown])} ${read(moments.values[shown])}`]
+        : Object.entries(layers).map(([name, field]) => `${name} ${read(field)}`);
       readout.textContent = `x₁ = ${spell(x)}, x₂ = ${spell(y)}: ${values.join(", ")}`;
     });
     plot.redraw();

@@ -2,15 +2,13 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..domain import AbstractDomain, Mixture
 from ..problem import Layout, Problem, Region
-from ._fill import fill_random, fill_sobol, room_for
+from ._fill import fill_random, fill_sobol
 
 
 class BoundaryPoints(NamedTuple):
@@ -42,9 +40,8 @@ def sample_boundary(
         key: random key.
     """
     region, mixture = _surface(where, n, part, fair)
-    dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
-    found = _random(region, mixture, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)
-    return jax.tree.map(lambda rows: rows[:n], found)
+    dtype = jnp.dtype(dtype or jnp.result_type(float))
+    return fill_random(_draw, (region, mixture), _n_coords(region), n, key, dtype)
 
 
 def sobol_boundary(
@@ -99,12 +96,3 @@ def _draw(
     time, rest = layout.from_cube(u)
     x, normal, index, keep = domain.mixed_map(rest, mixture)
     return BoundaryPoints(layout.point(time, x), normal, index), keep
-
-
-# compiled once for a domain, whatever the problem
-@eqx.filter_jit
-def _random(
-    region: Region, mixture: Mixture, room: int, n: Int[Array, ""], dtype: str, key: PRNGKeyArray
-) -> BoundaryPoints:
-    draw = lambda u: _draw((region, mixture), u)
-    return fill_random(draw, _n_coords(region), room, n, key, jnp.dtype(dtype))

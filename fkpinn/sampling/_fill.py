@@ -1,5 +1,6 @@
 """Draw from maps of the unit cube that reject some of their points."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,42 +9,59 @@ import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
-from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from .._compute import few_sizes, is_traced
 from .._streams import fold
 
 _MAX_ROUNDS = 1000
+_TOO_THIN = (
+    f"Fewer points than asked for were found in {_MAX_ROUNDS} rounds: the domain, or the boundary "
+    "part asked for, is empty or far too thin for its bounding box."
+)
 
-Draw = Callable[[Float[Array, " q"]], tuple[Any, Bool[Array, ""]]]
-
-
-def room_for(n: int, key: PRNGKeyArray) -> int:
-    """Rows to compile `fill_random` for: few numbers, or just so many where it is compiled in."""
-    if isinstance(key, Tracer):
-        return n
-    return 1 << 3 * max(4, -(-(n - 1).bit_length() // 3))  # 4096, 32768, ...
+Draw = Callable[[Any, Float[Array, " q"]], tuple[Any, Bool[Array, ""]]]
 
 
 def fill_random(
-    draw: Draw, n_coords: int, room: int, n: Int[Array, ""] | int, key: PRNGKeyArray, dtype
+    draw: Draw, where: Any, n_coords: int, n: int, key: PRNGKeyArray, dtype: DTypeLike
 ) -> Any:
-    """The first `n` kept draws at random points of the unit cube; works under jit.
+    """The first `n` kept draws at random points of the unit cube.
 
     Args:
-        draw: maps coordinates in the unit cube to a pytree of arrays and whether to keep it.
+        draw: maps `where` and coordinates in the unit cube to a pytree of arrays and whether to
+            keep it; a function of a module, so that it is compiled once.
+        where: what it draws from.
         n_coords: number of coordinates.
-        room: rows to return.
-        n: how many of them are wanted, the others are zero; what is drawn does not depend on
-            `room`.
+        n: how many to return.
         key: random key.
         dtype: precision of the coordinates.
     """
-    batch = max(room, 64)
-    n = jnp.asarray(n, jnp.int32)
-    tried = jnp.arange(batch, dtype=jnp.int32) < jnp.maximum(n, 64)
-    shapes = jax.eval_shape(lambda u: draw(u)[0], jax.ShapeDtypeStruct((n_coords,), dtype))
-    empty = jax.tree.map(lambda s: jnp.zeros((room, *s.shape), s.dtype), shapes)
+    tried = max(n, 64)  # in a round
+    if is_traced(where, key):
+        return _fill_compiled(draw, where, n_coords, n, tried, key, dtype)
+    kept: list[Any] = []
+    found, room = 0, few_sizes(tried)
+    for number in range(_MAX_ROUNDS):
+        # what is drawn in a place does not depend on the room around it
+        u = jr.uniform(fold(key, "round", number), (room, n_coords), dtype)
+        drawn, keep = _batched(draw, where, u)
+        chosen = np.flatnonzero(np.asarray(keep)[:tried])
+        kept.append(jax.tree.map(lambda a, chosen=chosen: np.asarray(a)[chosen], drawn))
+        found += len(chosen)
+        if found >= n:
+            return jax.tree.map(lambda *c: jax.device_put(np.concatenate(c)[:n]), *kept)
+    raise RuntimeError(_TOO_THIN)
+
+
+def _fill_compiled(
+    draw: Draw, where: Any, n_coords: int, n: int, tried: int, key: PRNGKeyArray, dtype: DTypeLike
+) -> Any:
+    """The same as part of something that is compiled."""
+    place = functools.partial(draw, where)
+    shapes = jax.eval_shape(lambda u: place(u)[0], jax.ShapeDtypeStruct((n_coords,), dtype))
+    empty = jax.tree.map(lambda s: jnp.zeros((n, *s.shape), s.dtype), shapes)
 
     def more(state):
         _, count, rounds = state
@@ -51,23 +69,16 @@ def fill_random(
 
     def one_round(state):
         kept, count, rounds = state
-        u = jr.uniform(fold(key, "round", rounds), (batch, n_coords), dtype)
-        drawn, keep = jax.vmap(draw)(u)
-        keep = keep & tried
+        u = jr.uniform(fold(key, "round", rounds), (tried, n_coords), dtype)
+        drawn, keep = jax.vmap(place)(u)
         # rejected draws get a slot past the end and are dropped, and so do those beyond `n`
         slot = jnp.where(keep, count + jnp.cumsum(keep, dtype=jnp.int32) - 1, n)
-        slot = jnp.where(slot < n, slot, room)
         kept = jax.tree.map(lambda old, new: old.at[slot].set(new, mode="drop"), kept, drawn)
         count = jnp.minimum(count + jnp.sum(keep, dtype=jnp.int32), n)
         return kept, count, rounds + 1
 
     kept, count, _ = jax.lax.while_loop(more, one_round, (empty, jnp.int32(0), jnp.array(0)))
-    return eqx.error_if(
-        kept,
-        count < n,
-        f"Fewer points than asked for were found in {_MAX_ROUNDS} rounds: the domain, or the "
-        "boundary part asked for, is empty or far too thin for its bounding box.",
-    )
+    return eqx.error_if(kept, count < n, _TOO_THIN)
 
 
 @eqx.filter_jit
@@ -81,8 +92,7 @@ def fill_sobol(
     """The first `n` kept draws at scrambled Sobol points of the unit cube; not under jit.
 
     Args:
-        draw: as for `fill_random`, with `where` as its first argument; a function of a module, so
-            that it is compiled once.
+        draw: as for `fill_random`.
         where: what it draws from.
         n_coords: number of coordinates.
         n: how many to return.

@@ -1,13 +1,12 @@
 """Points of a problem, by the law it states; or of a domain, uniform."""
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..domain import AbstractDomain
 from ..problem import AbstractMeasure, Layout, Problem, Region, Uniform
-from ._fill import fill_random, fill_sobol, room_for
+from ._fill import fill_random, fill_sobol
 
 
 def sample_interior(
@@ -28,8 +27,8 @@ def sample_interior(
         key: random key.
     """
     region, law = _law(where, n, measure)
-    dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
-    return _random(region, law, room_for(n, key), jnp.asarray(n, jnp.int32), dtype, key)[:n]
+    dtype = jnp.dtype(dtype or jnp.result_type(float))
+    return fill_random(_draw, (region, law), law.n_coords(region), n, key, dtype)
 
 
 def sobol_interior(
@@ -63,9 +62,8 @@ def sample_terminal(
     if problem.domain.parts:
         return problem.layout.at_end(sample_interior(problem.domain, n, dtype=dtype, key=key))
     region, law = problem.region, problem.measure
-    dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
-    count = jnp.asarray(n, jnp.int32)
-    return _random(region, law, room_for(n, key), count, dtype, key, at_end=True)[:n]
+    dtype = jnp.dtype(dtype or jnp.result_type(float))
+    return fill_random(_draw_at_end, (region, law), law.n_coords(region), n, key, dtype)
 
 
 def _law(
@@ -85,16 +83,6 @@ def _draw(law: tuple[Region, AbstractMeasure], u: Float[Array, " q"]):
     return measure.draw(region, u)
 
 
-# compiled once for a domain and a law, whatever the problem
-@eqx.filter_jit
-def _random(
-    region: Region,
-    measure: AbstractMeasure,
-    room: int,
-    n: Int[Array, ""],
-    dtype: str,
-    key: PRNGKeyArray,
-    at_end: bool = False,
-) -> Float[Array, "room z"]:
-    draw = lambda u: measure.at_end(region, u) if at_end else measure.draw(region, u)
-    return fill_random(draw, measure.n_coords(region), room, n, key, jnp.dtype(dtype))
+def _draw_at_end(law: tuple[Region, AbstractMeasure], u: Float[Array, " q"]):
+    region, measure = law
+    return measure.at_end(region, u)

@@ -38,6 +38,7 @@ _NORMALS = 128  # a lane draws at a time, at most
 _POINTS = 1 << 12  # least room for points; no more than a few MB
 _VISITS, _JUMPS = 2, 3  # uses of random words, after normals and uniforms
 _NOT_WORTH_MOVING = 1 << 20  # payoffs from the device that nobody asked for
+_PACK = 0.75  # share of lanes that still run, below which these are brought together
 _THREADS = 128, 256  # lanes of a kernel's block, in narrow and in wide launches
 
 _numbers: Callable[..., Numbers] = Numbers  # of tuples, where vectors are apart
@@ -107,7 +108,9 @@ def compile_batch(plan: Plan, lanes: Lanes, count: int) -> None:
     work = _shared_out(plan, (0, count))
 
     def compile_width(width: int) -> None:
-        _compiled(plan, lanes, work.queue, work.begin(plan, lanes, width), work.mesh)
+        like = work.shapes if work.mesh is None else work.begin
+        state = like(plan, lanes, width)
+        _compiled(plan, lanes, work.queue, state, work.mesh)
 
     widths = _widths(lanes, work.most)
     if several():  # which all compile in the same order
@@ -185,6 +188,10 @@ class _Work(NamedTuple):
         """Paths of the largest piece."""
         return max(count for _, count in self.pieces)
 
+    def shapes(self, plan: Plan, lanes: Lanes, width: int) -> "_State":
+        """Of the state, on one device."""
+        return _shapes(plan, self.queue, width, _room(self.most, lanes.room))
+
     def begin(self, plan: Plan, lanes: Lanes, width: int) -> "_State":
         """The state of all devices."""
         room = _room(self.most, lanes.room)
@@ -226,7 +233,7 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
     width = widths.pop(0)
     state = work.begin(plan, lanes, width)
     run = _compiled(plan, lanes, work.queue, state, work.mesh)
-    rounds, done, step = 1, 0, _steps_a_round(plan, lanes)
+    rounds, done, step, packed = 1, 0, _steps_a_round(plan, lanes), width
     while True:
         state = run(work.queue, state, np.int32(rounds))
         left, cursor = (np.atleast_1d(fetched(a)) for a in (state.left, state.cursor))
@@ -235,9 +242,11 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
             break
         done += len(counts) * width * rounds * step
         while not waiting and widths and left.max() <= widths[0]:
-            width = widths.pop(0)
+            width, packed = widths.pop(0), int(left.max())
             state = _narrower(state, width, work.mesh)
             run = _compiled(plan, lanes, work.queue, state, work.mesh)
+        if lanes.kernel and not waiting and left.max() < _PACK * packed:  # idle groups cost nothing
+            state, packed = _narrower(state, width, work.mesh), int(left.max())
         length = done / max(int(cursor.sum()) - int(left.sum()), 1)  # of a path, about
         share = lanes.refills if waiting else 2  # with nobody waiting there is less to do
         rounds = int(np.clip(length / share / step, 1, 512))
@@ -344,22 +353,31 @@ class _State(NamedTuple):
     kept: _Kept | None
 
 
-def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
-    kept = None
+def _shapes(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
+    """The shapes of a state; to know them is enough for compiling."""
+    like: Any = jax.ShapeDtypeStruct
+    dtype, kept = plan.points.dtype, None
     if plan.visits:
         wide, one = (plan.visits, plan.problem.n_coords), (plan.visits,)
-        kept = _Kept(*(jnp.zeros(shape, plan.points.dtype) for shape in (wide, one, wide, one)))
-    zeros = lambda leaf: jnp.zeros((width, *leaf.shape), leaf.dtype)
+        kept = _Kept(*(like(shape, dtype) for shape in (wide, one, wide, one)))
+    many = lambda leaf: like((width, *leaf.shape), leaf.dtype)
     return _State(
-        lanes=jax.tree.map(zeros, _one_lane(plan, queue)),
-        slot=jnp.full(width, queue.total, jnp.uint32),
-        cursor=jnp.asarray(np.uint32(0)),
-        left=jnp.asarray(np.int32(0)),
-        payoff=jnp.zeros(room, plan.points.dtype),
-        late=jnp.zeros(room, jnp.int32),
-        taken=jnp.zeros(room, jnp.uint32),
+        lanes=jax.tree.map(many, _one_lane(plan, queue)),
+        slot=like((width,), jnp.uint32),
+        cursor=like((), jnp.uint32),
+        left=like((), jnp.int32),
+        payoff=like((room,), dtype),
+        late=like((room,), jnp.int32),
+        taken=like((room,), jnp.uint32),
         kept=kept,
     )
+
+
+def _begin(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
+    """All lanes idle."""
+    shapes = _shapes(plan, queue, width, room)
+    state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return state._replace(slot=jnp.full(width, queue.total, jnp.uint32))
 
 
 def _one_lane(plan: Plan, queue: _Queue) -> Lane:
@@ -512,7 +530,7 @@ class _Loop:
     ) -> Callable[..., _State]:
         """Compiled before it runs, so that what fails is known before arrays are given away."""
         leaves = jax.tree.leaves((arrays, queue, state))
-        key = mesh, *((jnp.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
+        key = mesh, *((leaf.shape, str(leaf.dtype)) for leaf in leaves)
         if mesh is not None:
             alike = NamedSharding(mesh, PartitionSpec())
             arrays = placed(arrays, jax.tree.map(lambda _: alike, arrays))

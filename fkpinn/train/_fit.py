@@ -34,8 +34,10 @@ class Phase(NamedTuple):
     """A stretch of training with one optimizer.
 
     Without a weighting that of the phase before goes on, with what it has learned. `redraw` is
-    the number of steps between fresh points; with 0 they stay. A phase may have `times` as many
-    points as the one before.
+    the number of steps between fresh points; with 0 they stay. A phase has `times` as many points
+    as the loss that was given, or a share of them if that is below one. One that `continues` goes
+    on with the memory of the optimizer of the phase before, which must be the same, and with its
+    count of steps, which weights may depend on.
     """
 
     name: str
@@ -43,7 +45,8 @@ class Phase(NamedTuple):
     steps: int
     weighting: AbstractWeighting | None = None
     redraw: int = 0
-    times: int = 1
+    times: float = 1.0
+    continues: bool = False
 
 
 class Fit(NamedTuple):
@@ -63,6 +66,15 @@ class State(NamedTuple):
     memory: Any
     loss: Loss
     step: Int[Array, ""]
+
+
+class _Left(NamedTuple):
+    """What a phase leaves to the next one."""
+
+    network: Any
+    weighting: AbstractWeighting
+    loss: Loss
+    memory: Any = None
 
 
 class _Begun(NamedTuple):
@@ -125,6 +137,26 @@ def check_phases(phases: Sequence[Phase]) -> None:
                 f"Phase `{phase.name}` must have `steps` of at least 1 and `redraw` of at least 0; "
                 f"got {phase.steps}, {phase.redraw}."
             )
+        if not phase.times > 0:
+            raise ValueError(f"Phase `{phase.name}` must have `times` above 0; got {phase.times}.")
+    for index, phase in enumerate(phases):
+        if phase.continues and (index == 0 or phases[index - 1].optimizer != phase.optimizer):
+            raise ValueError(
+                f"Phase `{phase.name}` cannot continue: the phase before it must have the same "
+                f"optimizer, {phase.optimizer!r:.80}; set `continues` to false."
+            )
+
+
+def first_step(phases: Sequence[Phase], index: int) -> int:
+    """The number of a phase's first step; those of a phase that is continued count on."""
+    if not phases[index].continues:
+        return 0
+    return first_step(phases, index - 1) + phases[index - 1].steps
+
+
+def is_resized(phases: Sequence[Phase], index: int) -> bool:
+    """Whether a phase begins with other points than the phase before, or the caller, left it."""
+    return phases[index].times != 1 or (index > 0 and phases[index - 1].times != 1)
 
 
 class _Run:
@@ -141,19 +173,21 @@ class _Run:
         self.compile_seconds, self.done = 0.0, 0
         self.ahead: threading.Thread | None = None
         self.identity: dict[str, Any] = {}
+        self.given: Any = None  # the loss, with as many points as the caller chose
 
     def all(self, network: Any, loss: Loss) -> Fit:
         if self.checkpoint is not None:
             self.identity = identity(network, loss, self.phases, self.key)
-        resumed = self._resumed()
-        weighting: AbstractWeighting = Fixed()
+        resumed, self.given = self._resumed(), loss
+        now = _Left(network, Fixed(), loss)
         for index, phase in enumerate(self.phases):
-            network, weighting, loss = _for_phase(phase, network, weighting, loss)
+            now = _for_phase(phase, now)
             if resumed is not None and index < resumed["phase"]:
                 self.done += phase.steps
                 continue
-            network, weighting, loss = self._phase(index, network, weighting, loss, resumed)
+            now = self._phase(index, now, resumed)
             resumed = None
+        network, weighting = now.network, now.weighting
         return Fit(network, weighting, self.history, self.stopped, self.compile_seconds)
 
     def _resumed(self) -> dict[str, Any] | None:
@@ -180,19 +214,24 @@ class _Run:
         assert self.checkpoint is not None
         state = load_state(self.checkpoint, like)
         with reading(self.checkpoint):
-            if not 0 <= int(state.step) <= phase.steps:
-                raise ValueError(f"`step` is {int(state.step)} of {phase.steps}")
+            if not 0 <= (step := int(state.step) - int(like.step)) <= phase.steps:
+                raise ValueError(f"`step` is {step} of {phase.steps}")
             if not np.all(np.isfinite(state.parameters)):
                 raise ValueError("a parameter is not a finite number")
         return state
 
-    def _begin(self, index: int, network, weighting, loss) -> _Begun:
+    def _begin(self, index: int, now: _Left) -> _Begun:
         phase, optimizer = self.phases[index], self.phases[index].optimizer
-        if phase.times > 1:
-            loss = loss.redrawn(network, fold(self.key, "more points", index), phase.times)
-        parameters, static, unravel = split(network, weighting)
-        first = Objective(loss, jnp.zeros((), jnp.int32), static, unravel)
-        state = State(parameters, optimizer.init(first, parameters), loss, first.step)
+        network, loss = now.network, now.loss
+        if is_resized(self.phases, index):
+            given, key = cast(self.given, precision(network)), fold(self.key, "more points", index)
+            loss = given.redrawn(network, key, float(phase.times))
+        parameters, static, unravel = split(network, now.weighting)
+        start = jnp.asarray(first_step(self.phases, index), jnp.int32)
+        first = Objective(loss, start, static, unravel)
+        memory = now.memory if phase.continues else None
+        memory = optimizer.init(first, parameters) if memory is None else memory
+        state = State(parameters, memory, loss, first.step)
         block, redraw = compiled(optimizer, static, unravel)
         beside = None
         state = replicated(state, current().mesh)
@@ -204,7 +243,7 @@ class _Run:
             beside.join()
         return _Begun(first, state, block, redraw)
 
-    def _compile_ahead(self, index: int, network, weighting, loss) -> None:
+    def _compile_ahead(self, index: int, now: _Left) -> None:
         """Another thread compiles a phase while the one before it runs."""
         if self.ahead is not None:
             self.ahead.join()
@@ -213,27 +252,29 @@ class _Run:
             return
 
         phase = self.phases[index]
-        work = lambda: self._begin(index, *_for_phase(phase, network, weighting, loss))
+        work = lambda: self._begin(index, _for_phase(phase, now))
         self.ahead = start_thread(lambda: _tried(work))
 
-    def _phase(self, index: int, network, weighting, loss, resumed):
+    def _phase(self, index: int, now: _Left, resumed) -> _Left:
         phase, optimizer = self.phases[index], self.phases[index].optimizer
+        start = first_step(self.phases, index)
+        end = start + phase.steps
         self.progress.start(f"compiling, {phase.name}", None)
         begin = clock()
-        self._compile_ahead(index + 1, network, weighting, loss)
-        first, state, block, redraw = self._begin(index, network, weighting, loss)
+        self._compile_ahead(index + 1, now)
+        first, state, block, redraw = self._begin(index, now)
         self.compile_seconds += clock() - begin
         self.progress.start(f"training, {phase.name}", phase.steps)
         if resumed is not None:
             state = replicated(self._restored(state, phase), current().mesh)
         self._rewrite_metrics()
         good, count, step = state, 1, int(state.step)
-        while step < phase.steps:
-            if phase.redraw and step and step % phase.redraw == 0:
+        while step < end:
+            if phase.redraw and step > start and step % phase.redraw == 0:
                 fresh = replicated(fold(self.key, "fresh points", index, step), current().mesh)
                 memory = optimizer.redrawn(state.memory)
                 state = state._replace(loss=redraw(state, fresh), memory=memory)
-            upto = next_stop(phase, step, count)
+            upto = next_stop(phase.redraw, step, count, end)
             begin = clock()
             state, report = block(state, _count(upto - step))
             value = float(report.loss)
@@ -245,10 +286,10 @@ class _Run:
             # the loss belongs to the parameters before the last step, so they were good
             good = state if bool(jnp.all(jnp.isfinite(state.parameters))) else good
             network_now = lambda s=state: first.network(localized(s.parameters))
-            self._report(phase, step, report, network_now)
+            self._report(phase, step - start, report, network_now)
             if int(report.stopped):
                 why = optimizer.reasons[int(report.stopped)]
-                self.stopped.append(f"{phase.name} stopped after {step} steps: {why}.")
+                self.stopped.append(f"{phase.name} stopped after {step - start} steps: {why}.")
                 break
             count = next_count(count, spent)
             if good is state:
@@ -256,7 +297,7 @@ class _Run:
         self.done += phase.steps
         good = localized(good)
         network, weighting = eqx.combine(first.unravel(good.parameters), first.static)
-        return network, weighting, good.loss
+        return _Left(network, weighting, good.loss, good.memory)
 
     def _report(self, phase: Phase, step: int, report: Report, network: Callable[[], Any]) -> None:
         loss = float(report.loss)
@@ -295,16 +336,18 @@ def _tried(work: Callable[..., Any], *arguments: Any) -> None:
         work(*arguments)
 
 
-def _for_phase(phase: Phase, network, weighting, loss):
+def _for_phase(phase: Phase, now: _Left) -> _Left:
     """What a phase begins with: its own weighting if it has one, all in its precision."""
-    weighting = weighting if phase.weighting is None else phase.weighting
-    return cast((network, weighting, loss), phase.optimizer.dtype or precision(network))
+    weighting = now.weighting if phase.weighting is None else phase.weighting
+    dtype = phase.optimizer.dtype or precision(now.network)
+    network, weighting, loss = cast((now.network, weighting, now.loss), dtype)
+    return _Left(network, weighting, loss, now.memory)
 
 
-def next_stop(phase: Phase, step: int, count: int) -> int:
+def next_stop(redraw: int, step: int, count: int, end: int) -> int:
     """Where a block of steps ends: at its count, at fresh points, or with the phase."""
-    upto = min(step + count, phase.steps)
-    return min(upto, (step // phase.redraw + 1) * phase.redraw) if phase.redraw else upto
+    upto = min(step + count, end)
+    return min(upto, (step // redraw + 1) * redraw) if redraw else upto
 
 
 def next_count(count: int, spent: float) -> int:

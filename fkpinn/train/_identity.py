@@ -40,7 +40,8 @@ def identity(
         "network": [type(network).__name__, _numbers(network)],
         "loss": [{name: _static(term) for name, term in loss.terms.items()}, _numbers(rest)],
         "phases": [
-            f"{p.name}: {p.optimizer!r} x {p.steps}, redraw {p.redraw}, times {p.times}"
+            f"{p.name}: {p.optimizer!r} x {p.steps}, redraw {p.redraw}, times {p.times:g}"
+            + ", continued" * p.continues
             for p in phases
         ],
         "weighting": weightings,

@@ -19,6 +19,8 @@ from ._fit import (
     State,
     check_phases,
     compiled,
+    first_step,
+    is_resized,
     next_count,
     next_stop,
     precision,
@@ -57,15 +59,15 @@ def fit_many(
             f"{len(networks)}, {len(losses)} and {len(keys)}."
         )
     with working_in(phases):
-        run = _Runs(len(networks), progress or SilentProgress(), watch, jnp.stack(list(keys)))
         nets, loss = _stacked("networks", networks), _stacked("losses", losses)
+        run = _Runs(phases, loss, progress or SilentProgress(), watch, jnp.stack(list(keys)))
         weighting: AbstractWeighting = Fixed()
         for index, phase in enumerate(phases):
             if phase.weighting is not None:
                 weighting = _stacked("weightings", [phase.weighting] * len(networks))
             dtype = phase.optimizer.dtype or precision(nets)
             nets, weighting, loss = cast((nets, weighting, loss), dtype)
-            nets, weighting, loss = run.phase(index, phase, nets, weighting, loss)
+            nets, weighting, loss = run.phase(index, nets, weighting, loss)
         return [
             Fit(_one(nets, i), _one(weighting, i), run.history[i], run.stopped[i], run.compiled)
             for i in range(len(networks))
@@ -75,24 +77,28 @@ def fit_many(
 class _Runs:
     """One call of `fit_many`."""
 
-    def __init__(self, n: int, progress: AbstractProgress, watch, keys):
+    def __init__(self, phases: Sequence[Phase], loss, progress: AbstractProgress, watch, keys):
+        self.phases, self.given = phases, loss
         self.progress, self.watch, self.keys = progress, watch, keys
-        self.history: list[list[dict[str, Any]]] = [[] for _ in range(n)]
-        self.stopped: list[list[str]] = [[] for _ in range(n)]
-        self.compiled, self.done, self.began = 0.0, 0, clock()
+        self.history: list[list[dict[str, Any]]] = [[] for _ in keys]
+        self.stopped: list[list[str]] = [[] for _ in keys]
+        self.compiled, self.done, self.began, self.memory = 0.0, 0, clock(), None
 
-    def phase(self, index: int, phase: Phase, networks, weighting, loss):
+    def phase(self, index: int, networks, weighting, loss):
+        phase = self.phases[index]
         optimizer, runs = phase.optimizer, eqx.if_array(0)  # the first axis of each array
         self.progress.start(f"compiling, {phase.name}", None)
-        if phase.times > 1:
+        if is_resized(self.phases, index):
             keys = jax.vmap(lambda key: fold(key, "more points", index))(self.keys)
-            more = lambda u, terms, key: terms.redrawn(u, key, phase.times)
-            loss = eqx.filter_vmap(more, in_axes=(runs, runs, 0))(networks, loss, keys)
+            more = lambda u, terms, key: terms.redrawn(u, key, float(phase.times))
+            given = cast(self.given, phase.optimizer.dtype or precision(networks))
+            loss = eqx.filter_vmap(more, in_axes=(runs, runs, 0))(networks, given, keys)
         _, static, unravel = split(_one(networks, 0), _one(weighting, 0))
         parameters = eqx.filter_vmap(lambda u, w: split(u, w)[0], in_axes=(runs, runs))(
             networks, weighting
         )
-        start = jnp.zeros((), jnp.int32)
+        first = first_step(self.phases, index)
+        end, start = first + phase.steps, jnp.asarray(first, jnp.int32)
 
         def begin(p, terms):
             return State(
@@ -100,22 +106,24 @@ class _Runs:
             )
 
         state = eqx.filter_vmap(begin, in_axes=(0, runs))(parameters, loss)
+        if phase.continues:
+            state = state._replace(memory=self.memory)
         one_block, one_redraw = compiled(optimizer, static, unravel)
         block = eqx.filter_jit(eqx.filter_vmap(one_block, in_axes=(runs, None)))
         redraw = eqx.filter_jit(eqx.filter_vmap(one_redraw, in_axes=(runs, 0)))
         since = clock()
-        jax.block_until_ready(block(state, start))
+        jax.block_until_ready(block(state, jnp.zeros_like(start)))
         self.compiled += clock() - since
         self.progress.start(f"training, {phase.name}", phase.steps)
-        step, count, alive = 0, 1, np.ones(len(self.history), bool)
+        step, count, alive = first, 1, np.ones(len(self.history), bool)
         good = state.parameters
-        while step < phase.steps and alive.any():
-            if phase.redraw and step and step % phase.redraw == 0:
+        while step < end and alive.any():
+            if phase.redraw and step > first and step % phase.redraw == 0:
                 own = lambda key, s=step: fold(key, "fresh points", index, s)
                 fresh = jax.vmap(own)(self.keys)
                 memory = optimizer.redrawn(state.memory)
                 state = state._replace(loss=redraw(state, fresh), memory=memory)
-            upto = next_stop(phase, step, count)
+            upto = next_stop(phase.redraw, step, count, end)
             since = clock()
             state, report = block(state, jnp.asarray(upto - step, jnp.int32))
             values, whys = np.asarray(report.loss), np.asarray(report.stopped)
@@ -125,10 +133,10 @@ class _Runs:
             good = jnp.where(jnp.asarray(moved)[:, None], state.parameters, good)
             state = state._replace(parameters=good)
             network = lambda i, p=good: eqx.combine(unravel(p[i]), static)[0]
-            self._report(phase, step, report, moved, network)
-            alive &= self._end(phase, step, fine, whys, alive)
+            self._report(phase, step - first, report, moved, network)
+            alive &= self._end(phase, step - first, fine, whys, alive)
             count = next_count(count, spent)
-        self.done += phase.steps
+        self.done, self.memory = self.done + phase.steps, state.memory
         trained = [eqx.combine(unravel(p), static) for p in good]
         nets, weights = zip(*trained, strict=True)
         return _stacked("networks", nets), _stacked("weightings", weights), state.loss

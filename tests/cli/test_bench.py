@@ -360,11 +360,25 @@ def test_dimensions_keep_rows_of_a_run_that_is_killed(made_up, tmp_path, capsys)
     exit_time, laplace = record["summary"]
     assert (exit_time["worst_l2_rel"], exit_time["longest_seconds"]) == (2.4e-3, 360)
     assert exit_time["met"] and exit_time["certificate_holds"] == 1 and exit_time["certified"] == 2
-    assert laplace["bar"] == {"l2_rel": 1e-3, "seconds": 360} and laplace["met"]
+    assert laplace["bar"] == {"l2_rel": 1e-3, "seconds": 360, "value": None} and laplace["met"]
     assert "worst of 2 seeds 2.4e-03 (skill 0.012) in at most 360 s" in said.err
     assert (
         "| `ou-exit-10d` | 1 | 2.4e-03 | 4.0e-01 | 2.0e-01 |" in out.with_suffix(".md").read_text()
     )
+
+
+def test_bars_of_values_at_the_center():
+    bar = dimensions._table.bar_of("hjb-lq-20d", "gpu: NVIDIA H200")
+    assert bar == (1e-3, 300, 5e-4) and bar.target == 5e-4
+    row = ended(9e-4, 20) | {"seconds": {"total": 200}}
+    assert not bar.reached(row)  # no value
+    central = lambda value, low, high: {"value": value, "ci_low": low, "ci_high": high, "true": 2.0}
+    for value, reached in (
+        (central(2.0009, 1.999, 2.002), True),
+        (central(2.0011, 1.999, 2.002), False),  # too far from the truth
+        (central(2.0009, 2.0001, 2.002), False),  # which its limits do not hold
+    ):
+        assert bar.reached(row | {"value": value}) is reached
 
 
 def test_dimensions_say_what_did_not_end(made_up, tmp_path):
@@ -373,7 +387,7 @@ def test_dimensions_say_what_did_not_end(made_up, tmp_path):
     rows["laplace-10d", 0] = ended(8e-6, 200, "gpu: NVIDIA H200")
     rows["laplace-10d", 1] = ended(8e-6, 400, "gpu: NVIDIA H200")
     (summary,) = dimensions.run(["laplace-10d"], seeds=1, out=out)["summary"]
-    assert summary["met"] and summary["bar"] == {"l2_rel": 8.9e-6, "seconds": 300}
+    assert summary["met"] and summary["bar"] == {"l2_rel": 8.9e-6, "seconds": 300, "value": None}
     (summary,) = dimensions.run(["laplace-10d"], seeds=2, out=out)["summary"]
     assert not summary["met"]  # the second is too slow
     rows["two-body-100d", 0] = TimeoutError("the run was ended after 9 s.")

@@ -56,7 +56,7 @@ class Paths(DefectPaths):
 )
 def test_derivatives_of_all_paths_have_room(dim, widths):
     paths = object.__new__(DefectPaths)
-    paths.problem = types.SimpleNamespace(dim=dim)
+    paths.problem, paths.called = types.SimpleNamespace(dim=dim), False
     with using(Compute("gpu", 8, row_chunk=None, row_entries=1 << 28)):
         assert paths.lanes().widths == widths
 

@@ -79,7 +79,7 @@ def test_starts_are_the_center_for_whole_paths_and_the_measure_for_pieces():
     assert not np.any(np.asarray(make(whole=True).starts))
     pieces = make()
     assert np.std(np.asarray(pieces.starts)[:, 0]) > 0.1
-    fresh = pieces.redrawn(EXACT, jax.random.key(5), 2)
+    fresh = pieces.redrawn(EXACT, jax.random.key(5), 2.0)
     assert fresh.starts.shape == (128, 3) and fresh.noise.shape == (128, 3, 2)
 
 

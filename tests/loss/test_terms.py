@@ -83,9 +83,9 @@ def test_directions_are_fresh_with_the_points():
     term, u = SampledResidualTerm(exact, n_directions=3), lambda z: z[0] ** 4
     # one dimension: every direction tells all, so estimates are exact
     np.testing.assert_allclose(term(u), exact(u), rtol=1e-12)
-    fresh, other = (term.redrawn(u, jr.key(k), 2) for k in (1, 2))
+    fresh, other = (term.redrawn(u, jr.key(k), 2.0) for k in (1, 2))
     assert len(fresh.rows()[0]) == 12 and int(fresh.draw) != int(other.draw)
-    np.testing.assert_array_equal(fresh.exact.points, exact.redrawn(u, jr.key(1), 2).points)
+    np.testing.assert_array_equal(fresh.exact.points, exact.redrawn(u, jr.key(1), 2.0).points)
 
 
 @pytest.mark.parametrize("n", [100, pytest.param(1200, marks=pytest.mark.slow)])
@@ -118,7 +118,7 @@ def test_fresh_points_are_fresh_and_as_many_as_asked():
     u = MLP(*problem.bounds(), (4,), key=jr.key(4))
     loss = Loss(terms_of(problem))
     again = loss.redrawn(u, jr.key(7))
-    more = loss.redrawn(u, jr.key(7), 3)
+    more = loss.redrawn(u, jr.key(7), 3.0)
     for name in loss.terms:
         old, new, many = (jax.tree.leaves(one.terms[name].rows())[0] for one in (loss, again, more))
         assert old.shape == new.shape and len(many) == 3 * len(old)

@@ -9,7 +9,7 @@ from run_folders import finished_run
 import fkpinn as fk
 from fkpinn._files import pack, unpack
 from fkpinn._records import write_bytes
-from fkpinn._solve._cuts import center, profile, slice_through
+from fkpinn._solve._cuts import center, moments, profile, slice_through
 from fkpinn.cli import main
 from fkpinn.nn import MLP
 from fkpinn.reference import catalogue_reference
@@ -45,6 +45,18 @@ def test_lines_and_radii_are_those_of_the_reference():
         np.interp(0.0, found["line_0_at"], found["line_0_network"])
     )
     assert np.isnan(values[0, 0]) and len(axes) == 2
+
+
+def test_slices_as_time_runs():
+    problem = fk.heat(fk.Box([0.0], [1.0]), lambda x: x[0], horizon=0.5)
+    network = MLP(*problem.bounds(), [4], key=jr.key(0))
+    found = moments(problem, network)
+    np.testing.assert_allclose(found["moment_time"], np.linspace(0.0, 0.5, 9))
+    (x,), last, _ = slice_through(problem, network, None)
+    np.testing.assert_array_equal(found["moment_values"][-1], last)  # the end of time
+    at = jnp.asarray([found["moment_time"][2], x[7]], jnp.float32)
+    assert found["moment_values"][2, 7] == pytest.approx(float(network(at)), rel=1e-5)
+    assert moments(BALL, NETWORK) == {}
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fkpinn.train._fit as module
-from fkpinn.loss import BoundaryTerm, Fixed, Loss, ResidualTerm, Uncertainty
+from fkpinn.loss import Annealed, BoundaryTerm, Fixed, Loss, ResidualTerm, Uncertainty
 from fkpinn.nn import MLP
 from fkpinn.problem import catalogue
 from fkpinn.sampling import sample_boundary, sample_interior
@@ -48,7 +48,8 @@ def leaves(tree):
 def phases():
     return [
         Phase("Adam", Adam(40, 1e-2), 40, Uncertainty(("residual", "boundary")), redraw=15),
-        Phase("natural gradient", NaturalGradient(), 6, Fixed({"boundary": 5.0}), 2, 2),
+        Phase("natural gradient", NaturalGradient(), 4, Fixed({"boundary": 5.0}), 2, 2.0),
+        Phase("natural gradient", NaturalGradient(), 2, redraw=2, times=0.5, continues=True),
     ]
 
 
@@ -59,6 +60,43 @@ def test_phases_follow_each_other_in_their_own_precision():
     assert run.history[-1]["step"] == 46
     assert all(leaf.dtype == np.float64 for leaf in leaves(run.network))
     assert isinstance(run.weighting, Fixed)
+
+
+def test_a_phase_that_continues_goes_on_as_if_nothing_had_been():
+    """With the count of steps that weights depend on, and with the damping."""
+    fading = Annealed({"boundary": 5.0}, fading=("boundary",), rate=0.5)
+    whole = Phase("natural gradient", NaturalGradient(), 6, fading)
+    two = [whole._replace(steps=4), whole._replace(steps=2, weighting=None, continues=True)]
+    once, twice = (fit(*start(), phases, key=jr.key(3)) for phases in ([whole], two))
+    for a, b in zip(leaves(once.network), leaves(twice.network), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert once.history[-1]["step"] == twice.history[-1]["step"] == 6
+
+
+def test_points_of_a_phase_are_counted_from_those_that_were_given():
+    seen = []
+
+    class Counted(GradientDescent):
+        def step(self, objective, parameters, state):
+            terms = objective.loss.terms
+            seen.append((len(terms["residual"].points), len(terms["boundary"].on.points)))
+            return super().step(objective, parameters, state)
+
+    sizes = (0.5, 2.0, 1.0, 0.01)
+    each = [Phase(f"{k}", Counted(10.0**-k), 1, Fixed(), times=s) for k, s in enumerate(sizes, 3)]
+    fit(*start(), each, key=jr.key(3))
+    assert set(seen) == {(15, 5), (60, 20), (30, 10), (1, 1)}
+
+
+def test_phases_that_cannot_be_run_are_refused():
+    one = Phase("first", GradientDescent(1e-3), 3)
+    for wrong, word in (
+        ([one._replace(continues=True)], "cannot continue"),
+        ([one, one._replace(optimizer=Adam(3), continues=True)], "same optimizer"),
+        ([one._replace(times=0.0)], "`times` above 0; got 0.0"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            fit(*start(), wrong, key=jr.key(3))
 
 
 class Traced(GradientDescent):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fkpinn.loss import Fixed, LabelTerm, Loss
-from fkpinn.train import LBFGS, Adam, GradientDescent, NaturalGradient, NystromNewton, Phase
+from fkpinn.train import LBFGS, Adam, GradientDescent, NaturalGradient, NystromNewton
 from fkpinn.train._fit import next_count, next_stop
 from fkpinn.train._lbfgs import _between, _End
 from fkpinn.train._nystrom_newton import _solve, nystrom
@@ -212,11 +212,9 @@ def test_first_order_steps():
 
 
 def test_blocks_of_steps_end_where_they_should():
-    phase = Phase("test", GradientDescent(), 100)
-    assert next_stop(phase, 10, 20) == 30 and next_stop(phase, 90, 20) == 100
-    fresh = phase._replace(redraw=15)
-    assert next_stop(fresh, 10, 20) == 15 and next_stop(fresh, 15, 20) == 30
-    assert next_stop(fresh, 15, 5) == 20 and next_stop(fresh, 95, 20) == 100
+    assert next_stop(0, 10, 20, 100) == 30 and next_stop(0, 90, 20, 100) == 100
+    assert next_stop(15, 10, 20, 100) == 15 and next_stop(15, 15, 20, 100) == 30
+    assert next_stop(15, 15, 5, 100) == 20 and next_stop(15, 95, 20, 100) == 100
     assert next_count(10, 0.1) == 5  # half a second
     assert next_count(10, 1e-3) == 20  # at most twice as many as before
     assert next_count(900, 1e-6) == 1000 and next_count(10, 7.0) == 1

@@ -1,0 +1,1 @@
+"""Other tools beside ours, in an environment of their own."""
