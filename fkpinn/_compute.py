@@ -8,6 +8,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import subprocess
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from jax.sharding import Mesh, PartitionSpec
 _R = TypeVar("_R")
 _SWITCH = "FKPINN_CACHE"
 _OFF = ("0", "off", "no", "false", "none")
+_CPUINFO = Path("/proc/cpuinfo")
 _MOST_BYTES = 2 << 30  # of compiled code on disk; the longest unused goes first
 _WORTH_KEEPING = 0.05  # seconds of compilation
 FEW_DIMENSIONS = 3  # where all points of a domain can be seen, and paths are cheap
@@ -303,14 +305,23 @@ def _cache_root(told: str) -> Path:
 def _generation() -> str:
     """Versions and processor that compiled code belongs to."""
     versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
-    about = [*versions, platform.machine(), platform.python_version()]
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        about += [line for line in lines if line.startswith(("model name", "flags", "Features"))][
-            :2
-        ]
+    about = [*versions, platform.machine(), platform.python_version(), *_processor()]
     digest = hashlib.sha256("\n".join(about).encode()).hexdigest()[:12]
     return f"jax-{jax.__version__}-{digest}"
+
+
+def _processor() -> list[str]:
+    """What tells this processor from others of its kind, as the system has it."""
+    with contextlib.suppress(OSError):  # Linux
+        lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+        known = [line for line in lines if line.startswith(("model name", "flags", "Features"))]
+        return known[:2]
+    with contextlib.suppress(OSError):  # macOS
+        words = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        told = subprocess.run(words, capture_output=True, text=True)
+        if told.returncode == 0:
+            return [told.stdout.strip()]
+    return [platform.processor()]  # Windows
 
 
 def _private(folder: Path) -> Path:
@@ -319,8 +330,10 @@ def _private(folder: Path) -> Path:
     folder.mkdir(exist_ok=True, mode=0o700)
     for path in (folder.parent, folder):
         about = path.lstat()
-        mine = not hasattr(os, "geteuid") or about.st_uid == os.geteuid()
-        if not mine or about.st_mode & 0o022 or not path.is_dir() or path.is_symlink():
+        # Windows has neither such users nor such bits: there the user's own folder is trusted
+        posix = hasattr(os, "geteuid")
+        others = posix and (about.st_uid != os.geteuid() or about.st_mode & 0o022)
+        if others or not path.is_dir() or path.is_symlink():
             raise PermissionError(f"`{path}` can be written by others")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(f"`{folder}` cannot be written")

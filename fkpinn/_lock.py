@@ -2,14 +2,17 @@
 
 import contextlib
 import errno
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import TYPE_CHECKING
 
 from ._records import writing
 
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # some network disks
+_PATIENCE = 0.1  # seconds: who has just removed the file, on leaving, may be gone by then
 
 
 @contextlib.contextmanager
@@ -36,40 +39,31 @@ def locked(path: Path) -> Iterator[bool]:
     The lock is the system's, which takes it back when we die; the file that a killed process leaves
     behind holds nobody up.
     """
+    from filelock import FileLock
+
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = _opened(path)
+        # a soft lock is the file itself, which would outlive who is killed
+        lock = FileLock(path, _PATIENCE, thread_local=False, fallback_to_soft=False)
+        ours = _taken(lock)
     try:
-        yield file is not None
+        yield ours
     finally:
-        if file is not None:
+        if ours:
+            # before the lock goes, or we might remove that of another; on Windows this is refused,
+            # and the lock removes its file itself
             with contextlib.suppress(OSError):
-                path.unlink()  # before the lock goes, or we might remove that of another
-            file.close()
+                path.unlink()
+            lock.release()
 
 
-def _opened(path: Path) -> IO[str] | None:
-    """The locked file, or None if another process has it."""
-    while True:
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open(path, "a"))
-            if not _lock(file):
-                return None
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                    stack.pop_all()  # stays open
-                    return file
-            # its last owner removed it after we had opened it
+def _taken(lock: "BaseFileLock") -> bool:
+    """Whether the lock is ours now, or the disk has none: there it is up to the user."""
+    from filelock import Timeout
 
-
-def _lock(file: IO[str]) -> bool:
     try:
-        import fcntl
-    except ImportError:  # no such locks on this system: one process at a time
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        lock.acquire(poll_interval=_PATIENCE / 10)
+    except Timeout:  # an OSError, too
         return False
     except OSError as error:
         if error.errno not in _NO_LOCKS:

@@ -1,6 +1,6 @@
 """Work in processes of their own, each started again if it dies."""
 
-import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 _LOOK = 0.2  # seconds between looks
+_READER_LEFT = (errno.EPIPE, errno.EINVAL)  # the second is Windows' word for it
 _REFUSED = 2  # exit code of input that no second try makes better
 
 
@@ -103,8 +104,12 @@ def _start(task: Task, environment: Mapping[str, str]) -> _Running:
         env=os.environ | dict(environment),
     )  # fmt: skip
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
-        pipe.write(task.given.encode())
+    try:
+        with process.stdin as pipe:
+            pipe.write(task.given.encode())
+    except OSError as error:
+        if error.errno not in _READER_LEFT:
+            raise
     return _Running(task, process, log)
 
 

@@ -10,11 +10,14 @@ import math
 import os
 import secrets
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 _UNFINISHED = ".unfinished"
+_WAITS = (0.01, 0.05, 0.2, 0.5)  # seconds
 _SPACE = "Free some space, then run the same command: what was written before is whole."
 _RIGHTS = "Choose a folder that you may write to."
 _ADVICE = {
@@ -87,10 +90,22 @@ def finished(path: Path) -> Iterator[Path]:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         try:
             yield temporary
-            os.replace(temporary, path)
+            _replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Rename; on Windows this is refused while another process reads the target."""
+    for wait in (*_WAITS, None) if sys.platform == "win32" else (None,):
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError:
+            if wait is None:
+                raise
+            time.sleep(wait)
 
 
 @contextlib.contextmanager

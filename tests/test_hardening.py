@@ -1,12 +1,14 @@
 """Full disks, folders without rights or in use, clocks that jump: one message, nothing lost."""
 
 import ast
+import contextlib
 import errno
 import json
 import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -80,32 +82,47 @@ def test_a_lock_is_for_one_and_outlives_nobody(tmp_path):
 
 def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path, monkeypatch):
     """Its last owner removes the file between our opening and locking it."""
-    import fkpinn._lock as module
+    import fcntl
 
-    lock, real, seen = tmp_path / "a.lock", module._lock, []
+    lock, real, seen = tmp_path / "a.lock", fcntl.flock, []
 
-    def late(file):
+    def late(file, operation):
         if not seen:
             lock.unlink()
         seen.append(file)
-        return real(file)
+        return real(file, operation)
 
-    monkeypatch.setattr(module, "_lock", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     with locked(lock) as ours:
         assert ours and len(seen) == 2 and lock.exists()
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EIO])
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EIO])
 def test_disks_without_locks(tmp_path, monkeypatch, number):
     import fcntl
 
     monkeypatch.setattr(fcntl, "flock", refuse(number))
-    if number == errno.ENOLCK:
+    if number != errno.EIO:
+        (tmp_path / "a.lock").write_text("99999\nelsewhere\n")  # of who died on another machine
         with locked(tmp_path / "a.lock") as ours:
             assert ours
+        assert not (tmp_path / "a.lock").exists()
     else:
         with pytest.raises(OSError, match="cannot be written"), locked(tmp_path / "a.lock"):
             pass
+
+
+def test_a_lock_goes_whoever_leaves(tmp_path):
+    """Also where the file cannot be removed while it is locked, or another thread lets it go."""
+    lock = tmp_path / "a.lock"
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        assert stack.enter_context(locked(lock))
+        patch.setattr(Path, "unlink", refuse(errno.EACCES))  # as on Windows
+        thread = threading.Thread(target=stack.pop_all().close)
+        thread.start()
+        thread.join()
+    with locked(lock) as ours:
+        assert ours
 
 
 def test_a_folder_in_use_is_refused(tmp_path, capsys):

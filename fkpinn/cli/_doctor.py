@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from fkpinn.cli._memory import memory
 from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 Verdict = Literal["ok", "note", "missing", "broken"]
@@ -31,8 +32,6 @@ _EXTRAS = {  # which packages these are, the installed metadata say
 _GIB = 1 << 30
 _LITTLE = 2 * _GIB  # what the preset `quick` takes in two dimensions
 _DRIVER = Path("/proc/driver/nvidia/version")
-_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container
-_FREE = Path("/proc/meminfo")
 _REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:\[([^]]*)\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?")
 _COMPARISONS = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
@@ -272,18 +271,12 @@ def _cores() -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    try:
-        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on every system
+    there = memory()
+    if there is None:
         yield Finding("memory", "ok", "unknown: this system does not tell")
         return
-    limit = _LIMIT.read_text().strip() if _LIMIT.exists() else ""
-    most = min(most, int(limit)) if limit.isdigit() else most
-    free = most
-    if _FREE.exists() and (told := re.search(r"MemAvailable:\s*(\d+)", _FREE.read_text())):
-        free = min(most, int(told[1]) << 10)
-    found = f"{free / _GIB:.1f} GiB free of {most / _GIB:.1f} GiB"
-    if free >= _LITTLE:
+    found = f"{there.free / _GIB:.1f} GiB free of {there.most / _GIB:.1f} GiB"
+    if there.free >= _LITTLE:
         yield Finding("memory", "ok", found)
     else:
         action = "Close other programs, or take fewer points: `--set points.n_collocation=500`."

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import io
 import os
 import sys
 import warnings
@@ -87,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def start() -> None:
     """Run the command that this process was started with, and leave with its code."""
+    _write_utf8()
     warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
     _share_freed_memory()
     code = main()
@@ -96,6 +98,15 @@ def start() -> None:
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _write_utf8() -> None:
+    """Into files and pipes, too, for which Windows takes an alphabet without Greek."""
+    if sys.platform != "win32" or "PYTHONIOENCODING" in os.environ:
+        return
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
 
 
 def _share_freed_memory() -> None:

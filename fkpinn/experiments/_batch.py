@@ -194,8 +194,8 @@ def _shares(at_once: int) -> dict[str, str]:
 
 
 def _last_line(log: Path) -> str:
-    told = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
-    useful = [line for line in told if not line.startswith("(FKPINN_DEBUG")]
+    told = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    useful = [line for line in told.strip().splitlines() if not line.startswith("(FKPINN_DEBUG")]
     return useful[-1] if useful else "it wrote nothing"
 
 

@@ -250,8 +250,8 @@ def test_memory_is_that_of_the_container(monkeypatch, tmp_path, limit, free, ver
         (tmp_path / "limit").write_text(f"{limit}\n")
     if free is not None:
         (tmp_path / "free").write_text(f"MemTotal: 1 kB\nMemAvailable:   {free} kB\n")
-    monkeypatch.setattr(_doctor, "_LIMIT", tmp_path / "limit")
-    monkeypatch.setattr(_doctor, "_FREE", tmp_path / "free")
+    monkeypatch.setattr("fkpinn.cli._memory._LIMIT", tmp_path / "limit")
+    monkeypatch.setattr("fkpinn.cli._memory._FREE", tmp_path / "free")
     (found,) = _doctor._memory()
     assert found.verdict == verdict and words in found.found
 

@@ -1,6 +1,5 @@
 """Tables and figures: from TOML to records to pages, small."""
 
-import fcntl
 import json
 import statistics
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fkpinn._lock import locked
 from fkpinn._solve import PRESETS, Settings
 from fkpinn.cli._main import main
 from fkpinn.experiments import (
@@ -158,9 +158,8 @@ def test_what_another_process_does_is_left_to_it(place, monkeypatch):
     monkeypatch.setattr(running, "_train", train)
     pinn, fk = (Cell.of("poisson", method, "paper", {}) for method in ("pinn", "fk-pinn"))
     lock = pinn.record_path(place, 1).with_suffix(".lock")
-    lock.parent.mkdir(parents=True)
-    with open(lock, "w") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with locked(lock) as other:
+        assert other
         left = run_missing([(c, s) for c in (pinn, fk) for s in (0, 1, 2)], place, at_once=2)
     assert left == 1
     assert trained == [("pinn", [0]), ("pinn", [2]), ("fk-pinn", [0, 1]), ("fk-pinn", [2])]
