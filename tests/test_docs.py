@@ -1,8 +1,9 @@
-"""The pages and the code speak of the same things: equations, settings, public names."""
+"""The pages and the code speak of the same things: equations, settings, names, versions."""
 
 import importlib
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,22 @@ def test_public_names_have_a_place_in_the_api_pages():
     pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs/api").glob("*.md"))
     shown = set(re.findall(r"^::: fkpinn[.\w]*\.(\w+)$", pages, re.M))
     assert set(fk._EXPORTS) - shown == {"TensorBoardProgress"}  # the command line's page has it
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("CITATION.cff", r"version: {version}\nlicense: {license}"),
+        ("mkdocs.yml", r"copyright: fkpinn {version}, {license} license"),
+        ("SECURITY.md", r".*latest release, now {short}, "),
+    ],
+)
+def test_versions_are_that_of_the_package(file, line):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    about = {key: re.escape(project[key]) for key in ("version", "license")}
+    short = re.escape(".".join(project["version"].split(".")[:2]))
+    page = (ROOT / file).read_text(encoding="utf-8")
+    assert re.search("^" + line.format(**about, short=short), page, re.M)
 
 
 def test_the_gallery_shows_what_the_examples_said():

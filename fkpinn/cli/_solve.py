@@ -1,8 +1,11 @@
 """`fkpinn solve`: one problem, one run folder."""
 
+import contextlib
 import dataclasses
+import os
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -61,6 +64,8 @@ class Solve(HowToSolve):
     """Run folder; by default runs/PROBLEM-METHOD-PRESET-SEED."""
     tensorboard: bool = False
     """Write curves for TensorBoard to `tensorboard` in the run folder."""
+    open: bool = False
+    """Show the report in a browser at the end; where there is none, say where it lies."""
     hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 
@@ -86,6 +91,8 @@ class Solve(HowToSolve):
             from fkpinn.cli._result import print_result
 
             print_result(result)
+        if self.open:
+            _show(Path(result["report"]))
 
     def _result(self, progress) -> dict[str, Any]:
         from fkpinn._together import own_copy
@@ -130,6 +137,40 @@ class Solve(HowToSolve):
         if not self.tensorboard or not speaks():
             return shown
         return Together(shown, TensorBoardProgress(self._folder() / "tensorboard"))
+
+
+def _show(report: Path) -> None:
+    """Open a page in a browser, or say where it lies."""
+    import webbrowser
+
+    page = report.resolve()
+    try:
+        with _children_on_stderr():
+            shown = _may_have_windows() and webbrowser.open(page.as_uri())
+    except (webbrowser.Error, OSError):
+        shown = False
+    if not shown:
+        print(f"No browser could be opened here. The report is {page}", file=sys.stderr)
+
+
+def _may_have_windows() -> bool:
+    """Whether a browser could show a page; browsers of text would take the terminal."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+
+
+@contextlib.contextmanager
+def _children_on_stderr() -> Iterator[None]:
+    """What started processes print goes to standard error: standard output may hold JSON."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _changed(preset: str, problem: Any, changes: tuple[str, ...]):

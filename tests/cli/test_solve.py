@@ -1,7 +1,9 @@
 """What `fkpinn solve` passes on and prints; the computation itself is replaced."""
 
 import json
+import os
 import sys
+import webbrowser
 from pathlib import Path
 from types import ModuleType
 from typing import get_args, get_type_hints
@@ -113,6 +115,45 @@ def test_table_shows_errors_seconds_and_files(calls, capsys, monkeypatch):
         "report.html",
     ):
         assert text in out
+
+
+def test_the_report_is_opened(calls, capfd, monkeypatch):
+    opened = []
+
+    def browser(url):
+        opened.append(url)
+        os.write(1, b"a browser that prints")
+        return True
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(webbrowser, "open", browser)
+    assert main(["solve", "met", "--json"]) == 0
+    assert not opened
+    capfd.readouterr()
+    assert main(["solve", "met", "--open", "--json"]) == 0
+    assert opened == [Path("runs/x/report.html").resolve().as_uri()]
+    out, err = capfd.readouterr()
+    assert json.loads(out)["seed"] == 3  # and nothing else
+    assert "a browser that prints" in err and "No browser" not in err
+
+
+@pytest.mark.parametrize("why", ["none", "broken", "no display"])
+def test_without_a_browser_it_is_said_where_the_report_lies(why, calls, capsys, monkeypatch):
+    def browser(url):
+        assert why != "no display"
+        if why == "broken":
+            raise webbrowser.Error("could not locate runnable browser")
+        return False
+
+    monkeypatch.setattr(webbrowser, "open", browser)
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    if why != "no display":
+        monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    assert main(["solve", "met", "--open"]) == 0
+    page = Path("runs/x/report.html").resolve()
+    assert f"No browser could be opened here. The report is {page}" in capsys.readouterr().err
 
 
 def test_no_reference_is_said(calls, capsys, monkeypatch):
