@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from fkpinn.evaluate import NoCertificate as NoCertificate
     from fkpinn.evaluate import certify as certify
     from fkpinn.evaluate import errors as errors
+    from fkpinn.evaluate import gradient_with_interval as gradient_with_interval
     from fkpinn.evaluate import outside as outside
     from fkpinn.evaluate import value_with_interval as value_with_interval
+    from fkpinn.inverse import Inference as Inference
+    from fkpinn.inverse import Observations as Observations
+    from fkpinn.inverse import infer as infer
     from fkpinn.labels import Labels as Labels
     from fkpinn.labels import estimate_defect as estimate_defect
     from fkpinn.labels import estimate_labels as estimate_labels
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from fkpinn.problem import Neumann as Neumann
     from fkpinn.problem import Normal as Normal
     from fkpinn.problem import NormalJump as NormalJump
+    from fkpinn.problem import Parameter as Parameter
     from fkpinn.problem import Problem as Problem
     from fkpinn.problem import Radial as Radial
     from fkpinn.problem import Robin as Robin
@@ -118,6 +123,9 @@ _EXPORTS: dict[str, str] = {
     "ExactReference": "fkpinn.reference",
     "FEMReference": "fkpinn.reference",
     "find_reference": "fkpinn.reference",
+    "Inference": "fkpinn.inverse",
+    "Observations": "fkpinn.inverse",
+    "infer": "fkpinn.inverse",
     "Labels": "fkpinn.labels",
     "estimate_defect": "fkpinn.labels",
     "estimate_labels": "fkpinn.labels",
@@ -126,6 +134,7 @@ _EXPORTS: dict[str, str] = {
     "Errors": "fkpinn.evaluate",
     "certify": "fkpinn.evaluate",
     "errors": "fkpinn.evaluate",
+    "gradient_with_interval": "fkpinn.evaluate",
     "outside": "fkpinn.evaluate",
     "value_with_interval": "fkpinn.evaluate",
     "NotebookProgress": "fkpinn.report",
@@ -147,6 +156,7 @@ _EXPORTS: dict[str, str] = {
     "DiscreteJump": "fkpinn.problem",
     "DoubleExponentialJump": "fkpinn.problem",
     "NormalJump": "fkpinn.problem",
+    "Parameter": "fkpinn.problem",
     "SampledJump": "fkpinn.problem",
     "Stable": "fkpinn.problem",
     "fractional_poisson": "fkpinn.problem",

@@ -66,6 +66,7 @@ def smaller(code):
 
 SLOW = (
     "certificates.md",
+    "families.md",
     "getting-started.md",
     "index.md",
     "taking-along.md",

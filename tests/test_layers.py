@@ -34,6 +34,7 @@ LAYERS = {
     "report": (9, 0),
     "_solve": (9, 8),
     "diagnostics": (10, 9),
+    "inverse": (10, 9),
     "experiments": (11, 10),
     "cli": (12, 11),
     "__main__": (13, 12),

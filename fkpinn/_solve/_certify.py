@@ -100,7 +100,8 @@ def central_value(
         seed: fixes everything random.
         progress: told how many paths have ended.
     """
-    point = problem.layout.points(problem.layout.start, center(problem))
+    layout = problem.layout
+    point = layout.points(layout.start, center(problem), layout.middle())
     n_paths = int(min(max(_affordable(certificate), _FEWEST), _MOST))
     found = value_with_interval(
         problem, network, point[None], n_paths=n_paths, level=_LEVEL,

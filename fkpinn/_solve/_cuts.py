@@ -216,7 +216,7 @@ def _values(
         places = jnp.asarray(space, float)
         inside = np.asarray(contained(problem.domain, places))
         when = problem.layout.start if time is None else time
-        points = problem.layout.point(when, places)[inside]
+        points = problem.layout.point(when, places, problem.layout.middle())[inside]
 
         def spread(found) -> np.ndarray:
             full = np.full(len(space), np.nan)

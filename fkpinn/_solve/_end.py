@@ -25,7 +25,7 @@ def smoothed_end(problem: Problem) -> Callable[..., Any] | None:
     On a line kinks are found whatever makes them; in several dimensions by the choices that the
     data make.
     """
-    if problem.dim == 1:
+    if problem.dim == 1 and not problem.parameters:
         return smoothing(problem)
     return Softened(problem) if kinks_at_end(problem) and chooses(problem) else None
 
@@ -50,9 +50,9 @@ def _second_differences(problem: Problem, points: Points, signs: Array) -> tuple
     horizon = layout.horizon
 
     def one(z, sign):
-        x = problem.space(z)
+        x = layout.without_time(z)
         variances = problem.dynamics.variances(layout.at_end(x[None])[0])
-        step = _NEAR * sign * jnp.sqrt(horizon * variances)
+        step = layout.timeless.direction(_NEAR * sign * jnp.sqrt(horizon * variances))
         bend = lambda h: data(x + h * step) - 2.0 * data(x) + data(x - h * step)
         return jnp.stack([bend(1.0), 16.0 * bend(0.25)]) ** 2
 

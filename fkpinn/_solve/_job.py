@@ -66,6 +66,7 @@ class Job:
         progress: told how far each stage is.
         watch: numbers worth seeing of a network while it is trained, its error say.
         visited: where paths go, for fresh points, once that is known.
+        start: a network to begin with, of a problem that is much alike.
         near: a network close to the solution, next to which a nonlinear problem is made linear; a
             first guess if there is none yet.
     """
@@ -80,6 +81,7 @@ class Job:
     watch: Callable[[Any], dict[str, float]] | None = None
     visited: PathPoints | None = None
     near: AbstractField | None = None
+    start: AbstractField | None = None
 
     @classmethod
     def of(cls, problem: Problem, settings: Settings, method: str, **more: Any) -> "Job":

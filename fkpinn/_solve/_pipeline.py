@@ -10,6 +10,7 @@ from ._certify import compile_ahead
 from ._improve import Improved, improve
 from ._job import Job
 from ._label import approach, approaches, label
+from ._start import begin_near
 from ._train import joined, solution_size, train
 from ._visit import compile_ahead as compile_visits_ahead
 from ._visit import visit
@@ -43,7 +44,11 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
     times = [clock()]
     visits = compile_visits_ahead(job)
     own = labels is not None
-    labels = label(job) if labels is None else labels
+    told: list[str] = []
+    if job.start is not None and labels is None:
+        job, labels, told = begin_near(job)
+    elif labels is None:
+        labels = label(job)
     if visits is not None:
         visits.join()
     job = visit(job)
@@ -54,7 +59,7 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
         job, labels, first = approach(job, labels)
     trained = train(job, labels)
     trained = trained if first is None else joined(first, trained)
-    trained = trained._replace(stopped=[*_notes(labels), *trained.stopped])
+    trained = trained._replace(stopped=[*told, *_notes(labels), *trained.stopped])
     times.append(clock())
     certificate, rounds = None, []
     if ahead is not None:

@@ -46,6 +46,7 @@ from ._pipeline import Outcome, check_labels, run_stages
 from ._presets import settings_for
 from ._settings import Settings, read_config, write_config
 from ._solution import Solution, corrections, load
+from ._start import starting_network
 
 _CERTIFICATE = "certificate.png"
 _ROUNDS = 6  # of further training, at most, where a target is given
@@ -59,6 +60,7 @@ def solve(
     method: str = "fk-pinn",
     labels: Labels | None = None,
     network: AbstractField | None = None,
+    start: Solution | None = None,
     optimizer: AbstractOptimizer | None = None,
     scheme: AbstractWalk | None = None,
     weighting: AbstractWeighting | None = None,
@@ -83,6 +85,9 @@ def solve(
         method: `fk-pinn`; others are baselines, see `fkpinn solve --help`.
         labels: labels you have already, from measurements say; none are made then.
         network: a network of your own, before training.
+        start: the solution of a problem that is much alike, to begin with: labels are of what it
+            lacks, and steps are fewer. Where it is too far away, training begins from scratch, and
+            `Solution.stopped` says so.
         optimizer: an optimizer of your own; it takes `training.steps` steps.
         scheme: how label paths move and end, `Scheme(stepper, exit)` say.
         weighting: of the terms of the loss.
@@ -102,15 +107,19 @@ def solve(
     if not isinstance(problem, Problem):
         hint = f" Try `fk.catalogue({problem!r}).problem`." if isinstance(problem, str) else ""
         raise TypeError(f"`problem` must be a `Problem`; got {problem!r:.80}.{hint}")
+    if start is not None and (network is not None or labels is not None):
+        raise ValueError("`start` makes network and labels; give it alone, without these.")
+    first = None if start is None else starting_network(start, problem)
     parts = Parts(network, optimizer, scheme, weighting, sampler)
     settings = _for_target(settings or settings_for(preset, problem), target, certify)
     progress = progress or progress_here()
     with using(compute):
+        job = Job.of(
+            problem, settings, method, seed=seed, parts=parts, progress=progress, start=first
+        )
         if out is not None:
             name = _catalogue_name(problem)
-            job = Job.of(problem, settings, method, seed=seed, parts=parts, progress=progress)
             return _in_folder(job, name or problem, preset, Path(out), None, labels)[0]
-        job = Job.of(problem, settings, method, seed=seed, parts=parts, progress=progress)
         wanted = certify or job.settings.certificate.rounds > 0
         found = run_stages(job, labels, certify=wanted)
         progress.finish()
@@ -220,7 +229,11 @@ def _in_folder(
         "method": job.method,
         "preset": preset,
         "seed": job.seed,
-        "own": [*job.parts.names(), *(["labels"] if labels is not None else [])],
+        "own": [
+            *job.parts.names(),
+            *(["labels"] if labels is not None else []),
+            *(["start"] if job.start is not None else []),
+        ],
         "settings": job.settings.to_dict(),
     }
     with alone(out / "run.lock", out):
@@ -479,7 +492,8 @@ def _truth(problem: str | Problem) -> AbstractReference | None:
         return catalogue_reference(problem)
     if problem.jumps is not None and why_no_grid(problem):
         return None
-    return find_reference(problem) if problem.dim <= 2 else None
+    known = problem.dim <= 2 and not problem.parameters
+    return find_reference(problem) if known else None
 
 
 def _draw(

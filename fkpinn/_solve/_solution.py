@@ -19,10 +19,17 @@ from .._field import AbstractField
 from .._files import reading
 from .._records import write_bytes
 from .._streams import Stream
-from ..evaluate import Certificate, Values, certify, value_with_interval
+from ..evaluate import (
+    Certificate,
+    Gradients,
+    Values,
+    certify,
+    gradient_with_interval,
+    value_with_interval,
+)
 from ..loss import cast
-from ..nn import MLP, AbstractHard, Input
-from ..problem import Layout, Problem, catalogue
+from ..nn import MLP, AbstractHard, AtValues, Input
+from ..problem import Layout, Parameter, Problem, catalogue
 from ..reference import AbstractReference, fingerprint, same_problem
 from ..report import profile_figure, save_animation, save_figure, slice_figure
 from ..train import check_history, load_about, load_state, save_state
@@ -86,13 +93,66 @@ class Solution(eqx.Module):
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    def __call__(self, points: Any) -> Float[Array, "..."]:
-        """Value at one point, or values at many."""
-        return self._at(_value, points)
+    def __call__(self, points: Any, **values: Any) -> Float[Array, "..."]:
+        """Value at one point, or values at many.
 
-    def gradient(self, points: Any) -> Float[Array, "..."]:
-        """Gradient in space at one point, or at many."""
-        return self.layout.space(self._at(_slope, points))
+        Args:
+            points: one, or one a row; of a family, parameters come first if `values` has none.
+            values: of all parameters of a family, by name; numbers, also those that `jax.grad`
+                differentiates by.
+        """
+        return self._at(_value, self._whole(points, values))
+
+    def gradient(self, points: Any, **values: Any) -> Float[Array, "..."]:
+        """Gradient in space at one point, or at many; arguments as for values."""
+        return self.layout.space(self._at(_slope, self._whole(points, values)))
+
+    def at(self, **values: float) -> "Solution":
+        """The solution of one problem of a family.
+
+        Args:
+            values: of all its parameters, within their ranges.
+        """
+        if not self.layout.parameters:
+            raise ValueError("`at` is for families of problems; this one has no `parameters`.")
+        given = self.layout.checked_values(values)
+        problem = None if self.problem is None else self.problem.at(**values)
+        bounds = tuple(np.asarray(corner)[self.layout.n_parameters :] for corner in self.bounds)
+        with precision(precision_of(self.network)):
+            network = AtValues(self.network, jnp.asarray(given, float))
+        name = ", ".join([self.name, self.layout.spelled(given)]) if self.name else ""
+        return Solution(problem, network, name=name, layout=self.layout.single, bounds=bounds)
+
+    def _single(self) -> "Solution":
+        """What can be drawn: itself, or of a family the solution in the middle of its ranges."""
+        if not self.layout.parameters:
+            return self
+        names = [name for name, _ in self.layout.parameters]
+        return self.at(**dict(zip(names, self.layout.middle().tolist(), strict=True)))
+
+    def _whole(self, points: Any, values: Mapping[str, Any]) -> Any:
+        """Points with their parameters in front."""
+        if not values:
+            return points
+        traced = [isinstance(given, Tracer) for given in (points, *values.values())]
+        if not any(traced):
+            ahead: Any = self.layout.checked_values(values)
+            rows = np.asarray(points, float)
+            if rows.ndim not in (1, 2) or rows.shape[-1] != self.layout.single.n_coords:
+                n = self.layout.single.n_coords
+                raise ValueError(
+                    f"`points` must have shape ({n},) or (n, {n}); got shape {rows.shape}."
+                )
+            front = np.broadcast_to(ahead, (*rows.shape[:-1], len(ahead)))
+            return np.concatenate([front, rows], axis=-1)
+        names = [name for name, _ in self.layout.parameters]
+        if set(values) != set(names):
+            self.layout.checked_values(dict.fromkeys(values, 0.0))  # says what is wrong
+        dtype = jnp.result_type(float)
+        rows = jnp.asarray(points, dtype)
+        ahead = jnp.stack([jnp.asarray(values[name], dtype) for name in names])
+        front = jnp.broadcast_to(ahead, (*rows.shape[:-1], len(names)))
+        return jnp.concatenate([front, rows], axis=-1)
 
     def _at(self, function: Callable[..., Any], points: Any) -> Array:
         """In the network's own precision; the result comes in the caller's."""
@@ -126,8 +186,12 @@ class Solution(eqx.Module):
             where = "the bounding box of the domain"
         else:
             places = self.layout.space(jnp.atleast_2d(array))
-            fine = np.asarray(in_closure(self.problem.domain, places))
+            fine = np.array(in_closure(self.problem.domain, places))
+            least, most = self.layout.ranges()
+            slack, ahead = 1e-6 * (most - least), self.layout.values(rows)
+            fine &= np.all((ahead >= least - slack) & (ahead <= most + slack), axis=1)
             where = "the closed domain"
+            where += " and the ranges of the parameters" if len(least) else ""
         if not np.all(fine):
             raise ValueError(
                 f"`points` must lie in {where}; {np.count_nonzero(~fine)} do not, the first at "
@@ -144,7 +208,8 @@ class Solution(eqx.Module):
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        return shown(self.problem, self.network, self.name, self.stopped, self.certificate)
+        one = self._single()
+        return shown(one.problem, one.network, one.name, self.stopped, self.certificate)
 
     def certify(self, **how: Any) -> Certificate:
         """Relative L2 error with confidence limits, by paths, without a reference.
@@ -163,6 +228,17 @@ class Solution(eqx.Module):
         """
         rows = np.atleast_2d(np.asarray(points, float))
         return value_with_interval(self._problem("value_with_interval"), self.network, rows, **how)
+
+    def gradient_with_interval(self, points: Any, **how: Any) -> Gradients:
+        """Gradients in space corrected by paths, with confidence limits for each component.
+
+        Args:
+            points: inside the domain, one a row, or a single one.
+            how: as for `fkpinn.evaluate.gradient_with_interval`: `n_paths` or `half_width`,
+                `seconds`.
+        """
+        rows, problem = np.atleast_2d(np.asarray(points, float)), "gradient_with_interval"
+        return gradient_with_interval(self._problem(problem), self.network, rows, **how)
 
     def plot(
         self,
@@ -192,6 +268,9 @@ class Solution(eqx.Module):
         Returns:
             The path if there is one, else the figure.
         """
+        if self.layout.parameters:
+            one = self._single()
+            return one.plot(path, axes=axes, at=at, time=time, reference=reference)
         problem = self._problem("plot")
         where = section(problem, axes, at, time)
         grid, values, exact = slice_through(problem, self.network, reference, where=where)
@@ -228,6 +307,9 @@ class Solution(eqx.Module):
             frames: pictures, evenly spread from zero to the horizon.
             seconds: how long they take.
         """
+        if self.layout.parameters:
+            one = self._single()
+            return one.animate(path, axes=axes, at=at, frames=frames, seconds=seconds)
         problem, path = self._problem("animate"), Path(path)
         if problem.horizon is None:
             raise ValueError("`animate` needs time, and this problem has no horizon; use `plot`.")
@@ -295,6 +377,10 @@ class Solution(eqx.Module):
         nodes: int | None = None,
         intervals: dict[str, Any] | None = None,
     ) -> Grid:
+        if self.layout.parameters:
+            raise ValueError(
+                f"`{wish}` is for one problem of a family; choose it: `solution.at(...).{wish}()`."
+            )
         problem = self._problem(wish)
         if time is not None and times is not None:
             raise ValueError(f"`{wish}` takes `time` or `times`; got {time!r} and {times!r:.80}.")
@@ -360,6 +446,9 @@ class Solution(eqx.Module):
                 "dim": self.layout.dim,
                 "horizon": self.layout.horizon,
                 "forward": self.layout.forward,
+                "parameters": [
+                    [name, law.lower, law.upper, law.log] for name, law in self.layout.parameters
+                ],
             },
             "hard": hard,
             "center": plain.center,
@@ -461,7 +550,18 @@ def _layout(about: Any) -> Layout:
         raise ValueError(f"`layout` is {about!r:.80}")
     if horizon is not None and not (type(horizon) in (int, float) and 0 < horizon < math.inf):
         raise ValueError(f"`layout` is {about!r:.80}")
-    return Layout(dim, None if horizon is None else float(horizon), forward)
+    return Layout(dim, None if horizon is None else float(horizon), forward, _ranges(about))
+
+
+def _ranges(about: Any) -> tuple[tuple[str, Parameter], ...]:
+    """Parameters of a family; laws that are functions are not in the file."""
+    found = []
+    for name, lower, upper, log in about.get("parameters", ()):
+        numbers = all(type(value) in (int, float) for value in (lower, upper))
+        if type(name) is not str or not numbers or type(log) is not bool:
+            raise ValueError(f"`layout` is {about!r:.80}")
+        found.append((name, Parameter(lower, upper, log)))
+    return tuple(found)
 
 
 def _numbered(problem: Problem, inputs: Sequence[Input]) -> list[tuple[int, float, float]]:

@@ -95,8 +95,8 @@ def _at_wall(problem: Problem, ends: Points) -> tuple[Array, ...]:
     def one(end):
         x = layout.space(end)
         wall = domain.project(x)
-        time = layout.time(end) if layout.timed else 0.0
         distance = jnp.abs(domain.signed_distance(x))
-        return layout.point(time, wall), domain.normal(wall), domain.part_at(wall), distance
+        at = layout.placed(layout.ahead(end), wall)
+        return at, domain.normal(wall), domain.part_at(wall), distance
 
     return jax.vmap(one)(ends)

@@ -24,6 +24,7 @@ _OPTIONS = {
     "sizes": ("folder",),
     "dimensions": ("problems", "preset", "seeds"),
     "intervals": ("problems", "points", "paths"),
+    "slopes": ("problems", "points", "paths"),
     "scaling": ("repeats",),
 }
 _GROWING = ("dimensions",)  # these add to their record row by row
@@ -46,6 +47,7 @@ class Bench:
     `dimensions`: errors, certificates and time of problems in many dimensions and of nonlinear
     ones, beside bars; rows are added to the record as they end.
     `intervals`: bias and coverage of labels in many dimensions.
+    `slopes`: how often intervals of gradients hold the true components.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
 
     Example: `fkpinn bench paths --json`
@@ -64,6 +66,7 @@ class Bench:
             "sizes",
             "dimensions",
             "intervals",
+            "slopes",
             "scaling",
         ],
         tyro.conf.Positional,
@@ -71,9 +74,10 @@ class Bench:
     """Which one."""
     points: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step`, 1000 for
-    `intervals` by default."""
+    `intervals` and `slopes` by default."""
     paths: Annotated[int | None, tyro.conf.arg(metavar="M")] = None
-    """Paths a point; 1000 for `paths`, 500 for `labels`, 256 for `intervals` by default."""
+    """Paths a point; 1000 for `paths` and `slopes`, 500 for `labels`, 256 for `intervals` by
+    default."""
     repeats: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
     """Timings whose median is reported; 5 for `paths`, 9 for `step`, 3 for `scaling` by
     default."""

@@ -18,6 +18,8 @@ from ._outside import Outside as Outside
 from ._outside import outside as outside
 from ._picard import PicardValue as PicardValue
 from ._picard import picard_value as picard_value
+from ._slopes import Gradients as Gradients
+from ._slopes import gradient_with_interval as gradient_with_interval
 from ._stopping import StoppingBounds as StoppingBounds
 from ._stopping import stopping_bounds as stopping_bounds
 from ._values import Values as Values

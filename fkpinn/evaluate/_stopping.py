@@ -147,7 +147,7 @@ def _payoffs(
         z, discount, martingale, paid, best, running, inside = last
         pays = reward(problem.space(z))
         if problem.domain.parts:  # who has left is paid there
-            wall = layout.point(layout.time(z), problem.domain.project(problem.space(z)))
+            wall = layout.placed(layout.ahead(z), problem.domain.project(problem.space(z)))
             pays = jnp.where(inside, pays, absorbed_value(problem, wall))
         paid = jnp.where(running, discount * pays - martingale, paid)
         return jnp.stack([paid, jnp.maximum(best, discount * pays - martingale)])

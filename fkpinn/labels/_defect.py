@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Scalar
+from .._types import Scalar, SpaceTimePoint
 from ..problem import AbstractCondition, OfCandidate, Problem, residual
 from ..sde import unsplit
 from ._estimate import estimate_labels
@@ -55,9 +55,8 @@ class _Residual(OfCandidate):
     problem: Problem
     candidate: Callable[..., Any]
 
-    def __call__(self, *z: Array) -> Scalar:
-        at = self.problem.layout.joined(*z)
-        return unsplit(lambda at: residual(self.problem, self.candidate, at))(at)
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
+        return unsplit(lambda at: residual(self.problem, self.candidate, at))(z)
 
 
 class _Lack(OfCandidate):
@@ -67,21 +66,20 @@ class _Lack(OfCandidate):
     condition: AbstractCondition
     candidate: Callable[..., Any]
 
-    def __call__(self, *z: Array) -> Scalar:
-        at = self.problem.layout.joined(*z)
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
         if self.condition.absorbs:  # no slope in it
-            value = unsplit(self.candidate)(at)
-            return -self.condition.residual(value, jnp.zeros_like(value), at)
-        value, slope = unsplit(jax.value_and_grad(self.candidate))(at)
-        normal = self.problem.domain.normal(self.problem.space(at))
+            value = unsplit(self.candidate)(z)
+            return -self.condition.residual(value, jnp.zeros_like(value), z)
+        value, slope = unsplit(jax.value_and_grad(self.candidate))(z)
+        normal = self.problem.domain.normal(self.problem.space(z))
         outward = jnp.dot(normal, self.problem.space(slope))
-        return -self.condition.residual(value, outward, at)
+        return -self.condition.residual(value, outward, z)
 
 
 class _AtEnd(OfCandidate):
     problem: Problem
     candidate: Callable[..., Any]
 
-    def __call__(self, x: Array) -> Scalar:
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
         assert self.problem.terminal is not None
-        return self.problem.terminal(x) - unsplit(self.candidate)(self.problem.layout.at_end(x))
+        return self.problem.terminal(z) - unsplit(self.candidate)(self.problem.layout.at_end(z))

@@ -87,7 +87,7 @@ def choose_scheme(
         return Choice("spheres", _spheres(problem), reason)
     if problem.jumps is not None:
         return _for_jumps(problem)
-    if problem.diffusion.function is None:
+    if problem.diffusion.is_constant:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
     if isinstance(problem.diffusion.function, OfCandidate):
         reason = "a network is in the diffusion: steps of second order would read it too often"
@@ -104,7 +104,7 @@ def _for_jumps(problem: Problem) -> Choice:
     if isinstance(problem.jumps, Stable):
         reason = "a stable process beside others: seen at grid times"
         return Choice("euler", SCHEMES["euler"], reason)
-    if problem.diffusion.function is None:
+    if problem.diffusion.is_constant:
         reason = "steps end at jumps; constant diffusion: Heun has weak order 2"
         return Choice("heun-bridge", SCHEMES["heun-bridge"], reason)
     reason = "steps end at jumps; the diffusion depends on the place or the time"
@@ -157,7 +157,7 @@ def steps_for(
     dt = step_size(problem, points, reach)
     holes = problem.domain.detail() * _DETAILS < (size := _size(problem))
     many = problem.dim > FEW_DIMENSIONS or problem.jumps is not None
-    many = many and problem.diffusion.function is None and not problem.diffusion.is_zero
+    many = many and problem.diffusion.is_constant and not problem.diffusion.is_zero
     ends = all(problem.absorbing()) and not problem.timed
     if not (isinstance(walk, Scheme) and ends and (holes or many)):
         return Steps(dt, 1)
@@ -204,7 +204,7 @@ def _slopes(problem: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]
     layout = problem.layout
 
     def one(z):
-        drift = lambda x: problem.drift(layout.joined(*layout.arguments(z)[:-1], x))
+        drift = lambda x: problem.drift(layout.placed(layout.ahead(z), x))
         x = layout.space(z)
         _, back = jax.vjp(drift, x)
         unit = lambda v: v / jnp.maximum(jnp.sqrt(jnp.sum(v**2)), jnp.finfo(v.dtype).tiny)

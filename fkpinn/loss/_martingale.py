@@ -123,7 +123,7 @@ class MartingaleTerm(AbstractTerm):
         n, dtype = times_as_many(times, self.starts), self.starts.dtype
         problem = self.problem
         center = problem.measure.named_center()
-        if self.step is None and center is not None:
+        if self.step is None and center is not None and not problem.parameters:
             one = problem.layout.points(problem.layout.start, center)
             starts = jnp.broadcast_to(jnp.asarray(one, dtype), (n, len(one)))
         else:
@@ -136,8 +136,8 @@ class MartingaleTerm(AbstractTerm):
         problem, layout = self.problem, self.problem.layout
         assert problem.terminal is not None and problem.horizon is not None
         last = layout.time_left(end) <= 1e-6 * problem.horizon
-        value = jnp.where(last, problem.terminal(layout.space(end)), u(end))
+        value = jnp.where(last, problem.terminal(layout.without_time(end)), u(end))
         if not problem.domain.parts:
             return value
-        wall = layout.point(layout.time(end), problem.domain.project(layout.space(end)))
+        wall = layout.placed(layout.ahead(end), problem.domain.project(layout.space(end)))
         return jnp.where(running, value, absorbed_value(problem, wall))

@@ -59,7 +59,8 @@ class AbstractSampler(eqx.Module):
             dtype: precision of the points.
             key: random key.
         """
-        return sample_boundary(problem, n, fair=True, dtype=dtype, key=key)
+        found = sample_boundary(problem, n, fair=True, dtype=dtype, key=key)
+        return found._replace(points=problem.layout.outward(found.points))
 
 
 class Spread(AbstractSampler):
@@ -67,7 +68,8 @@ class Spread(AbstractSampler):
 
     Of all of space, in up to three dimensions, a box is taken that holds nearly all paths.
 
-    The equation must hold wherever paths go, not only where the answer is wanted.
+    The equation must hold wherever paths go, not only where the answer is wanted; of a family,
+    more points have parameters next to the ends of their ranges.
 
     Args:
         share: of the points that come from a measure that is not uniform.
@@ -112,7 +114,7 @@ class Spread(AbstractSampler):
         if wanted:
             own = fold(key, "measure")
             parts.append(sample_interior(problem, wanted, dtype=dtype, key=own))
-        return jnp.concatenate(parts)
+        return problem.layout.outward(jnp.concatenate(parts))
 
 
 def _whole(problem: Problem) -> AbstractMeasure | None:

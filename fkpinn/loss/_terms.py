@@ -203,7 +203,7 @@ class TerminalTerm(AbstractTerm):
         """Difference at the final time."""
         data = self.problem.terminal
         assert data is not None
-        return (u(row) - data(self.problem.space(row))) / self.size
+        return (u(row) - data(self.problem.layout.without_time(row))) / self.size
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "TerminalTerm":
         """Fresh points at the final time."""

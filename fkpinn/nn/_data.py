@@ -37,7 +37,7 @@ class EndData:
 
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """Value at one point."""
-        value = self.data(self.layout.space(z))
+        value = self.data(self.layout.without_time(z))
         return value if self.smoothing is None else value + self.smoothing(z)
 
     def __hash__(self) -> int:

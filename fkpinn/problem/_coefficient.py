@@ -1,5 +1,6 @@
 """Constants and user functions behind one call: `coefficient(z)`."""
 
+import abc
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Literal
 from jaxtyping import Array, Float
 
 from .._types import SpaceTimePoint
@@ -27,22 +29,62 @@ class Coefficient(eqx.Module):
     constant: Any = eqx.field(static=True)
     layout: Layout
     shape: tuple[int, ...] = eqx.field(static=True)
+    reads: tuple[str, ...] = eqx.field(static=True, default=())  # parameters that it asks for
+    moves: bool = eqx.field(static=True, default=True)  # as a path does, where it is a function
 
     def __call__(self, z: SpaceTimePoint) -> Float[Array, "..."]:
         """Value at one point."""
         if self.function is None:
             return jnp.asarray(np.asarray(self.constant), z.dtype)
-        value = self.function(*self.layout.arguments(z))
-        return jnp.reshape(jnp.asarray(value, z.dtype), self.shape)
+        return jnp.reshape(jnp.asarray(self.found(z), z.dtype), self.shape)
+
+    def found(self, z: SpaceTimePoint) -> Any:
+        """What the function returns at one point, as it is."""
+        assert self.function is not None
+        if isinstance(self.function, OfPoint):
+            return self.function(z)
+        named = self.layout.named(z, self.reads)
+        return self.function(*self.layout.arguments(z), **named)
 
     @property
     def is_zero(self) -> bool:
         """Whether it is the constant zero."""
         return self.function is None and not np.any(np.asarray(self.constant))
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same all along a path: a number, or a function of parameters alone."""
+        return self.function is None or not self.moves
 
-class OfCandidate(eqx.Module):
+    def at(self, values: Float[Array, " k"]) -> "Coefficient":
+        """The same for given values of the parameters."""
+        single = self.layout.single
+        if self.function is None or not (self.reads or isinstance(self.function, OfPoint)):
+            return Coefficient(self.function, self.constant, single, self.shape)
+        moves = self.moves
+        return Coefficient(_AtValues(self, values), None, single, self.shape, (), moves)
+
+
+class OfPoint(eqx.Module):
+    """A function of a whole point of the problem, not of what functions of the user take."""
+
+    @abc.abstractmethod
+    def __call__(self, z: SpaceTimePoint) -> Float[Array, "..."]:
+        """Value at one point: parameters, time and place."""
+
+
+class OfCandidate(OfPoint):
     """A function with a candidate in it, a network say: no formula to compile into steps."""
+
+
+class _AtValues(OfPoint):
+    """A coefficient of a family, for one of its problems."""
+
+    family: Coefficient
+    values: Float[Array, " k"]
+
+    def __call__(self, z: SpaceTimePoint) -> Float[Array, "..."]:
+        return self.family(jnp.concatenate([self.values.astype(z.dtype), z]))
 
 
 def bind(
@@ -61,15 +103,19 @@ def bind(
         return given
     if not callable(given):
         return _bind_constant(argument, given, shapes, wanted, layout)
-    signature = "`t, x`" if layout.timed else "`x`"
+    reads = _names_read(given, layout)
+    signature = "t, x" if layout.timed else "x"
     point = jax.ShapeDtypeStruct((layout.n_coords,), jnp.result_type(float))
+    made = Coefficient(given, None, layout, (), reads)
     arguments = jax.eval_shape(layout.arguments, point)
-    if not accepts(given, len(arguments)):
+    if not isinstance(given, OfPoint) and not accepts(given, len(arguments), reads):
+        known = [name for name, _ in layout.parameters]
+        also = f", and with parameters by name ({', '.join(known)})" if known else ""
         raise TypeError(
-            f"`{argument}` must be a function of one point, called with {signature}; got "
-            f"{spelled(given)}. Try `lambda {signature.strip('`')}: ...`."
+            f"`{argument}` must be a function of one point, called with `{signature}`{also}; got "
+            f"{spelled(given)}. Try `lambda {', '.join([signature, *reads])}: ...`."
         )
-    result = jax.eval_shape(lambda *a: given(*a), *arguments)
+    result = jax.eval_shape(made.found, point)
     leaves = jax.tree.leaves(result)
     if len(leaves) != 1 or not hasattr(result, "shape"):
         raise TypeError(
@@ -90,7 +136,45 @@ def bind(
             f"{tuple(result.shape)}. It is called with one point of shape ({layout.dim},), not "
             f"with a batch."
         )
-    return Coefficient(given, None, layout, shape)
+    return Coefficient(given, None, layout, shape, reads, _moves(given, layout, reads, point.dtype))
+
+
+def _names_read(given: Callable[..., Any], layout: Layout) -> tuple[str, ...]:
+    """Parameters of the family that a function names among its arguments."""
+    if not layout.parameters or isinstance(given, OfPoint):
+        return ()
+    try:
+        own = inspect.signature(given).parameters.values()
+    except ValueError:  # builtins without a signature
+        return ()
+    known = [name for name, _ in layout.parameters]
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in own):
+        return tuple(known)
+    asked = [each.name for each in own if each.kind is not inspect.Parameter.POSITIONAL_ONLY]
+    return tuple(name for name in known if name in asked)
+
+
+def _moves(given: Callable[..., Any], layout: Layout, reads: tuple[str, ...], dtype: Any) -> bool:
+    """Whether a function changes along a path, as far as its formula tells."""
+    if not layout.parameters or isinstance(given, OfPoint):
+        return True
+    single, names = layout.single, [name for name, _ in layout.parameters]
+
+    def of(rest: Array, values: Array) -> Any:
+        return given(*single.arguments(rest), **{n: values[names.index(n)] for n in reads})
+
+    shapes = (single.n_coords, layout.n_parameters)
+    return inputs_read(of, [jax.ShapeDtypeStruct((n,), dtype) for n in shapes])[0]
+
+
+def inputs_read(function: Callable[..., Any], arguments: list) -> list[bool]:
+    """Which arguments the result depends on; where that is not plain, it does."""
+    jaxpr = jax.make_jaxpr(lambda *a: function(*a))(*arguments).jaxpr
+    needed = {var for var in jaxpr.outvars if not isinstance(var, Literal)}
+    for eqn in reversed(jaxpr.eqns):
+        if any(var in needed for var in eqn.outvars):
+            needed |= {var for var in eqn.invars if not isinstance(var, Literal)}
+    return [var in needed for var in jaxpr.invars]
 
 
 def _bind_constant(argument: str, given: Any, shapes, wanted: str, layout: Layout) -> Coefficient:
@@ -129,10 +213,10 @@ def _spell(shape: tuple[int | None, ...]) -> str:
     return f"({inside},)" if len(shape) == 1 else f"({inside})"
 
 
-def accepts(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with so many arguments."""
+def accepts(function: Callable[..., Any], count: int, names: tuple[str, ...] = ()) -> bool:
+    """Whether a function can be called with so many arguments, and these by name."""
     try:
-        inspect.signature(function).bind(*range(count))
+        inspect.signature(function).bind(*range(count), **dict.fromkeys(names))
     except TypeError:
         return False
     except ValueError:  # builtins without a signature

@@ -23,6 +23,10 @@ def describe(problem: Problem) -> dict[str, Any]:
         "dim": problem.dim,
         "horizon": problem.horizon,
         "forward": problem.layout.forward,
+        "parameters": [
+            {"name": name, "lower": law.lower, "upper": law.upper, "log": law.log}
+            for name, law in problem.layout.parameters
+        ],
         "measure": problem.measure.describe(),
         "drift": _coefficient(problem.drift),
         "diffusion": _coefficient(problem.diffusion),

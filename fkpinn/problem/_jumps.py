@@ -344,8 +344,7 @@ class Around(eqx.Module):
 
     def at(self, z: SpaceTimePoint, x: Point) -> SpaceTimePoint:
         """The point of the place `x` at the time of `z`."""
-        layout = self.layout
-        return layout.point(layout.time(z), x) if layout.timed else x
+        return self.layout.placed(self.layout.ahead(z), x)
 
     @property
     def interval(self) -> tuple[float, float] | None:

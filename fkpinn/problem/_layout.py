@@ -1,21 +1,80 @@
 """What the coordinates of a point mean; nothing else takes a point apart."""
 
+import itertools
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Point, Scalar, SpaceTimePoint, Vector
 
+_MOST_CORNERS = 16  # of a box of parameters that are tried
+
 _A = TypeVar("_A", np.ndarray, Array)
 
 
-class Layout(eqx.Module):
-    r"""A point of a problem: its place in space, after the time where the problem has one.
+class Parameter(eqx.Module):
+    """The values that a parameter of a family of problems may have, and how they are spread.
 
-    Paths move in space and carry the time along: towards `horizon`, where a backward equation
+    Args:
+        lower: the smallest.
+        upper: the largest.
+        log: whether its logarithm is uniform, not the value itself.
+        quantile: another law: a function from the unit interval to the range, increasing, written
+            in JAX. It says where the answer is wanted.
+    """
+
+    lower: float = eqx.field(static=True, converter=float)
+    upper: float = eqx.field(static=True, converter=float)
+    log: bool = eqx.field(static=True, default=False)
+    quantile: Callable[..., Any] | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        if not (np.isfinite(self.lower) and np.isfinite(self.upper) and self.lower < self.upper):
+            raise ValueError(
+                f"`Parameter(lower, upper)` must be finite, `lower` below `upper`; got "
+                f"{self.lower}, {self.upper}."
+            )
+        if self.log and self.lower <= 0:
+            raise ValueError(f"`Parameter(log=True)` needs a positive `lower`; got {self.lower}.")
+        if self.log and self.quantile is not None:
+            raise ValueError("`Parameter` takes `log` or `quantile`; got both.")
+
+    def draw(self, u: Array) -> Array:
+        """The value at a point of the unit interval."""
+        if self.quantile is not None:
+            return jnp.clip(jnp.asarray(self.quantile(u), u.dtype), self.lower, self.upper)
+        if self.log:
+            found = jnp.exp(np.log(self.lower) + np.log(self.upper / self.lower) * u)
+            return jnp.clip(found, self.lower, self.upper)
+        return self.lower + (self.upper - self.lower) * u
+
+    def outward(self, value: Array) -> Array:
+        """Values of its law, moved so that more are next to the ends (the arcsine law)."""
+        if self.quantile is not None:
+            return value
+        ends = np.log([self.lower, self.upper]) if self.log else np.array([self.lower, self.upper])
+        at = jnp.log(value) if self.log else value
+        share = jnp.clip((at - float(ends[0])) / float(ends[1] - ends[0]), 0.0, 1.0)
+        moved = float(ends[0]) + float(ends[1] - ends[0]) * 0.5 * (1.0 - jnp.cos(np.pi * share))
+        return jnp.clip(jnp.exp(moved) if self.log else moved, self.lower, self.upper)
+
+    @property
+    def middle(self) -> float:
+        """The median."""
+        with jax.ensure_compile_time_eval():
+            return float(self.draw(jnp.asarray(0.5)))
+
+
+class Layout(eqx.Module):
+    r"""A point of a problem: parameters, then the time, then its place in space.
+
+    Most problems have no parameters, and elliptic ones no time. Paths move in space, keep their
+    parameters and carry the time along: towards `horizon`, where a backward equation
     ($\partial_t u + \mathcal{L}u + \dots = 0$) has its data, or back to zero, where a forward one
     ($\partial_t u = \mathcal{L}u + \dots$) has them. Methods take one point, or many with the
     coordinates on the last axis.
@@ -24,11 +83,13 @@ class Layout(eqx.Module):
         dim: dimension of space.
         horizon: length of the time interval; None for elliptic problems.
         forward: whether data are given at time zero.
+        parameters: of a family of problems, each with its name.
     """
 
     dim: int = eqx.field(static=True)
     horizon: float | None = eqx.field(static=True, default=None)
     forward: bool = eqx.field(static=True, default=False)
+    parameters: tuple[tuple[str, Parameter], ...] = eqx.field(static=True, default=())
 
     @property
     def timed(self) -> bool:
@@ -36,9 +97,29 @@ class Layout(eqx.Module):
         return self.horizon is not None
 
     @property
+    def n_parameters(self) -> int:
+        """How many coordinates of a point are parameters."""
+        return len(self.parameters)
+
+    @property
+    def n_ahead(self) -> int:
+        """How many coordinates stand before the place: parameters, and the time."""
+        return self.n_parameters + self.timed
+
+    @property
     def n_coords(self) -> int:
         """Length of a point."""
-        return self.dim + self.timed
+        return self.n_ahead + self.dim
+
+    @property
+    def timeless(self) -> "Layout":
+        """The same without the time."""
+        return Layout(self.dim, parameters=self.parameters)
+
+    @property
+    def single(self) -> "Layout":
+        """The same without parameters."""
+        return Layout(self.dim, self.horizon, self.forward)
 
     @property
     def pace(self) -> float:
@@ -58,40 +139,83 @@ class Layout(eqx.Module):
 
     def space(self, z: _A) -> _A:
         """The place in space; of gradients, their part in space."""
-        return z[..., self.n_coords - self.dim :]
+        return z[..., self.n_ahead :]
 
     def time(self, z: _A) -> _A:
         """The time."""
         assert self.timed
-        return z[..., 0]
+        return z[..., self.n_parameters]
+
+    def values(self, z: _A) -> _A:
+        """The parameters."""
+        return z[..., : self.n_parameters]
+
+    def ahead(self, z: _A) -> _A:
+        """All that stands before the place: parameters, and the time."""
+        return z[..., : self.n_ahead]
+
+    def without_time(self, z: Array) -> Array:
+        """Parameters and place."""
+        if not self.timed:
+            return z
+        if not self.parameters:
+            return self.space(z)
+        return jnp.concatenate([self.values(z), self.space(z)], axis=-1)
 
     def arguments(self, z: SpaceTimePoint) -> tuple[Array, ...]:
         """What functions of the user are called with: `x`, or `t, x`."""
-        return (self.time(z), self.space(z)) if self.timed else (z,)
+        return (self.time(z), self.space(z)) if self.timed else (self.space(z),)
 
-    def point(self, time: Any, x: Array) -> Array:
-        """The point of a time, a number or one a row, and a place; elliptic ones have no time."""
-        if not self.timed:
+    def named(self, z: SpaceTimePoint, names: tuple[str, ...]) -> dict[str, Array]:
+        """Parameters by name, for functions of the user that ask for them."""
+        order = [name for name, _ in self.parameters]
+        return {name: z[..., order.index(name)] for name in names}
+
+    def placed(self, ahead: Array, x: Array) -> Array:
+        """The point of what stands before its place, and the place; of one, or one a row."""
+        if self.n_ahead == 0:
             return x
-        shape = (*x.shape[:-1], 1)
-        column = jnp.broadcast_to(jnp.asarray(time, x.dtype)[..., None], shape)
-        return jnp.concatenate([column, x], axis=-1)
+        rows = jnp.broadcast_to(ahead, (*x.shape[:-1], self.n_ahead))
+        return jnp.concatenate([rows, x], axis=-1)
 
-    def points(self, time: Any, x: np.ndarray) -> np.ndarray:
+    def point(self, time: Any, x: Array, values: Any = ()) -> Array:
+        """The point of a time, a number or one a row, and a place; elliptic ones have no time.
+
+        Args:
+            time: where there is one.
+            x: the place.
+            values: of the parameters, for all or one row a point.
+        """
+        shape = (*x.shape[:-1], 1)
+        found = [x]
+        if self.timed:
+            found.insert(0, jnp.broadcast_to(jnp.asarray(time, x.dtype)[..., None], shape))
+        if self.parameters:
+            given = jnp.asarray(values, x.dtype)
+            found.insert(0, jnp.broadcast_to(given, (*x.shape[:-1], self.n_parameters)))
+        return x if len(found) == 1 else jnp.concatenate(found, axis=-1)
+
+    def points(self, time: Any, x: np.ndarray, values: Any = ()) -> np.ndarray:
         """The same for arrays of NumPy."""
-        if not self.timed:
-            return x
         shape = (*x.shape[:-1], 1)
-        column = np.broadcast_to(np.asarray(time, x.dtype)[..., None], shape)
-        return np.concatenate([column, x], axis=-1)
+        found = [x]
+        if self.timed:
+            found.insert(0, np.broadcast_to(np.asarray(time, x.dtype)[..., None], shape))
+        if self.parameters:
+            given = np.asarray(values, x.dtype)
+            found.insert(0, np.broadcast_to(given, (*x.shape[:-1], self.n_parameters)))
+        return x if len(found) == 1 else np.concatenate(found, axis=-1)
 
     def joined(self, *arguments: Array) -> SpaceTimePoint:
-        """The point from what functions of the user are called with."""
+        """The point from what functions of the user are called with, where these are all."""
+        assert not self.parameters
         return self.point(*arguments) if self.timed else arguments[0]
 
     def later(self, z: SpaceTimePoint, dt: Scalar, x: Point) -> SpaceTimePoint:
         """Where a path is at `x`, a step after `z`."""
-        return self.point(self.time(z) + self.pace * dt, x) if self.timed else x
+        if not self.timed:
+            return self.placed(self.ahead(z), x)
+        return self.point(self.time(z) + self.pace * dt, x, self.values(z))
 
     def time_left(self, z: SpaceTimePoint) -> Scalar:
         """Until a path stops."""
@@ -99,22 +223,78 @@ class Layout(eqx.Module):
 
     def direction(self, v: Vector, rate: float = 0.0) -> Float[Array, " z"]:
         """A direction in space as one of a point; in its own time a path goes at this rate."""
-        return self.point(self.pace * rate, v)
+        return self.point(self.pace * rate, v, np.zeros(self.n_parameters))
 
     def direction_rows(self, dtype: Any) -> Float[Array, "d z"]:
         """The axes of space as directions of points, one a row."""
-        return jnp.eye(self.n_coords, dtype=dtype)[self.n_coords - self.dim :]
+        return jnp.eye(self.n_coords, dtype=dtype)[self.n_ahead :]
 
-    def at_end(self, x: Array) -> Array:
-        """Places at the time at which data are given."""
-        return self.point(self.end, x)
+    def at_end(self, y: Array) -> Array:
+        """Places, after their parameters, at the time at which data are given."""
+        still = self.timeless
+        return self.point(self.end, still.space(y), still.values(y))
 
-    def from_cube(self, u: Float[Array, " q"]) -> tuple[Scalar, Float[Array, " r"]]:
-        """A time from the first coordinate of the unit cube, if there is any; and the others."""
-        if self.horizon is None:
-            return jnp.zeros((), u.dtype), u
-        return self.horizon * u[0], u[1:]
+    def from_cube(self, u: Float[Array, " q"]) -> tuple[Float[Array, " a"], Float[Array, " r"]]:
+        """What stands before the place, from the first coordinates of the unit cube; the others."""
+        drawn = [law.draw(u[k]) for k, (_, law) in enumerate(self.parameters)]
+        if self.horizon is not None:
+            drawn.append(self.horizon * u[self.n_parameters])
+        ahead = jnp.stack(drawn) if drawn else u[:0]
+        return ahead, u[self.n_ahead :]
 
     def bounds(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value of each coordinate, from those in space."""
-        return self.points(0.0, lower), self.points(self.horizon or 0.0, upper)
+        least, most = self.ranges()
+        return self.points(0.0, lower, least), self.points(self.horizon or 0.0, upper, most)
+
+    def checked_values(self, given: Mapping[str, Any]) -> np.ndarray:
+        """Values of all parameters in their order, or an error that names what is wrong."""
+        known = dict(self.parameters)
+        if set(given) != set(known):
+            has = f"has the parameters {', '.join(known)}" if known else "has no parameters"
+            raise ValueError(
+                f"Values of all parameters, and of no others, are needed: the problem {has}; got "
+                f"{', '.join(given) or 'none'}."
+            )
+        values = [float(given[name]) for name in known]
+        for (name, law), value in zip(self.parameters, values, strict=True):
+            slack = 1e-9 * (law.upper - law.lower)
+            if not law.lower - slack <= value <= law.upper + slack:
+                raise ValueError(
+                    f"`{name}` must lie between {law.lower:g} and {law.upper:g}; got {value:g}."
+                )
+        return np.asarray(values)
+
+    def spelled(self, values: Any) -> str:
+        """Names and values of the parameters, as one writes them."""
+        pairs = zip(self.parameters, np.asarray(values, float), strict=True)
+        return ", ".join(f"{name} = {value:.4g}" for (name, _), value in pairs)
+
+    def outward(self, z: Array) -> Array:
+        """Points with more of their parameters next to the ends of ranges.
+
+        There networks have data on one side only, and errors are largest.
+        """
+        if not self.parameters:
+            return z
+        moved = [law.outward(z[..., k, None]) for k, (_, law) in enumerate(self.parameters)]
+        return jnp.concatenate([*moved, z[..., self.n_parameters :]], axis=-1)
+
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest values of the parameters."""
+        pairs = [(law.lower, law.upper) for _, law in self.parameters]
+        least, most = np.array(pairs, float).reshape(-1, 2).T
+        return least, most
+
+    def middle(self) -> np.ndarray:
+        """Medians of the parameters."""
+        return np.array([law.middle for _, law in self.parameters])
+
+
+def corners(layout: Layout) -> np.ndarray:
+    """Where a family is tried: the ends of all ranges, few of them if these are many; medians."""
+    least, most = layout.ranges()
+    k = layout.n_parameters
+    picks = itertools.islice(itertools.product((0, 1), repeat=k), _MOST_CORNERS)
+    ends = [np.where(np.asarray(pick, bool), most, least) for pick in picks]
+    return np.unique(np.stack([*ends, most, layout.middle()]), axis=0)

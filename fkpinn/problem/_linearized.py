@@ -47,13 +47,13 @@ def linear_data(problem: Any, w: Callable[..., Any]) -> dict[str, Any]:
 
 
 class _Near(OfCandidate):
-    """A coefficient of the linear problem, as a function of what users' functions take."""
+    """A coefficient of the linear problem."""
 
     problem: Any
     candidate: Callable[..., Any]
 
-    def __call__(self, *arguments: Array) -> Float[Array, "..."]:
-        return unsplit(self.at)(self.problem.layout.joined(*arguments))
+    def __call__(self, z: SpaceTimePoint) -> Float[Array, "..."]:
+        return unsplit(self.at)(z)
 
     @abc.abstractmethod
     def at(self, z: SpaceTimePoint) -> Float[Array, "..."]:
@@ -113,4 +113,4 @@ class FirstGuess(eqx.Module):
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """Its value at one point."""
         end = self.problem.terminal
-        return jnp.zeros((), z.dtype) if end is None else end(self.problem.space(z))
+        return jnp.zeros((), z.dtype) if end is None else end(self.problem.layout.without_time(z))

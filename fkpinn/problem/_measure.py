@@ -65,10 +65,14 @@ class AbstractMeasure(eqx.Module):
         """Corners of a box with nearly all points, if that says more than the domain."""
         return None
 
+    def single(self, region: Region) -> "AbstractMeasure":
+        """The same law in one problem of a family."""
+        return self
+
     def at_end(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """A point at the time at which data are given, where that is no matter of the domain."""
         drawn = self.draw(region, u)
-        return drawn._replace(point=region.layout.at_end(region.layout.space(drawn.point)))
+        return drawn._replace(point=region.layout.at_end(region.layout.without_time(drawn.point)))
 
     def named_center(self) -> np.ndarray | None:
         """The place that it is about, if it names one."""
@@ -83,14 +87,14 @@ class Uniform(AbstractMeasure):
     """All points of the domain alike."""
 
     def n_coords(self, region: Region) -> int:
-        """Those of the domain, and one for the time."""
-        return region.domain.n_interior_coords + region.layout.timed
+        """Those of the domain, and one each for parameters and the time."""
+        return region.domain.n_interior_coords + region.layout.n_ahead
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """The map of the domain, without points that rounding puts on its boundary."""
-        time, rest = region.layout.from_cube(u)
+        ahead, rest = region.layout.from_cube(u)
         x, keep = region.domain.interior_map(rest)
-        return Draw(region.layout.point(time, x), keep & (region.domain.level(x) < 0))
+        return Draw(region.layout.placed(ahead, x), keep & (region.domain.level(x) < 0))
 
 
 class Normal(AbstractMeasure):
@@ -110,11 +114,11 @@ class Normal(AbstractMeasure):
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """By the inverse of the distribution function."""
-        time, rest = region.layout.from_cube(u)
+        ahead, rest = region.layout.from_cube(u)
         tiny = jnp.finfo(u.dtype).tiny
         mean, std = (jnp.asarray(np.asarray(a), u.dtype) for a in (self.mean, self.std))
         x = mean + std * ndtri(jnp.maximum(rest, tiny))
-        return Draw(region.layout.point(time, x), region.domain.contains(x))
+        return Draw(region.layout.placed(ahead, x), region.domain.contains(x))
 
     def checked(self, region: Region) -> "Normal":
         """Refuse sizes that do not fit."""
@@ -148,10 +152,10 @@ class InBox(AbstractMeasure):
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """Scaled to the box."""
-        time, rest = region.layout.from_cube(u)
+        ahead, rest = region.layout.from_cube(u)
         lower, upper = (jnp.asarray(np.asarray(a), u.dtype) for a in (self.lower, self.upper))
         x = lower + (upper - lower) * rest
-        return Draw(region.layout.point(time, x), region.domain.contains(x))
+        return Draw(region.layout.placed(ahead, x), region.domain.contains(x))
 
     def checked(self, region: Region) -> "InBox":
         """Refuse sizes that do not fit."""
@@ -186,13 +190,13 @@ class Radial(AbstractMeasure):
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """A direction from normals."""
-        time, rest = region.layout.from_cube(u)
+        ahead, rest = region.layout.from_cube(u)
         tiny = jnp.finfo(u.dtype).eps
         normal = ndtri(jnp.clip(rest[1:], tiny, 1.0 - tiny))
         length = jnp.sqrt(jnp.maximum(jnp.sum(normal**2), tiny))
         center = jnp.asarray(np.asarray(self.center), u.dtype)
         x = center + self.radius * rest[0] * normal / length
-        return Draw(region.layout.point(time, x), region.domain.contains(x))
+        return Draw(region.layout.placed(ahead, x), region.domain.contains(x))
 
     def checked(self, region: Region) -> "Radial":
         """Refuse sizes that do not fit."""
@@ -222,15 +226,15 @@ class At(AbstractMeasure):
         self.points = jnp.atleast_2d(jnp.asarray(np.asarray(points, float)))
 
     def n_coords(self, region: Region) -> int:
-        """One for the choice, one for a time."""
-        return 1 + self._adds_time(region)
+        """One for the choice, and one each for parameters and a time where points have none."""
+        return 1 + (region.layout.n_ahead if self._only_places(region) else 0)
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """One of them."""
         n = len(self.points)
         row = self.points.astype(u.dtype)[jnp.minimum((u[-1] * n).astype(jnp.int32), n - 1)]
-        if self._adds_time(region):
-            row = region.layout.point(region.layout.from_cube(u)[0], row)
+        if self._only_places(region):
+            row = region.layout.placed(region.layout.from_cube(u)[0], row)
         return Draw(row, jnp.array(True))
 
     def checked(self, region: Region) -> "At":
@@ -240,7 +244,7 @@ class At(AbstractMeasure):
             raise ValueError(
                 f"`At(points)` must have shape (n, {layout.n_coords}); got {self.points.shape}."
             )
-        space = self.points if self._adds_time(region) else layout.space(self.points)
+        space = self.points if self._only_places(region) else layout.space(self.points)
         inside = np.asarray(jax.vmap(region.domain.contains)(space))
         if not np.all(inside):
             first = np.asarray(self.points)[int(np.argmin(inside))]
@@ -250,8 +254,15 @@ class At(AbstractMeasure):
             )
         return self
 
-    def _adds_time(self, region: Region) -> bool:
-        return region.layout.timed and self.points.shape[-1] == region.layout.dim
+    def single(self, region: Region) -> "At":
+        """The same points without their parameters."""
+        layout = region.layout
+        return At(
+            self.points if self._only_places(region) else self.points[:, layout.n_parameters :]
+        )
+
+    def _only_places(self, region: Region) -> bool:
+        return region.layout.n_ahead > 0 and self.points.shape[-1] == region.layout.dim
 
 
 class Sampler(AbstractMeasure):
@@ -266,16 +277,16 @@ class Sampler(AbstractMeasure):
 
     def n_coords(self, region: Region) -> int:
         """What makes a key, and a time."""
-        return _KEY_COORDS + region.layout.timed
+        return _KEY_COORDS + region.layout.n_ahead
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """From a key made of the coordinates."""
-        time, rest = region.layout.from_cube(u)
+        ahead, rest = region.layout.from_cube(u)
         found = jnp.asarray(self.function(_key(rest)), u.dtype)
         if found.shape[-1] == region.layout.n_coords:
             z = found
         else:
-            z = region.layout.point(time, found)
+            z = region.layout.placed(ahead, found)
         return Draw(z, region.domain.contains(region.layout.space(z)))
 
     def checked(self, region: Region) -> "Sampler":
@@ -287,7 +298,8 @@ class Sampler(AbstractMeasure):
             )
         key = jax.eval_shape(lambda: jr.wrap_key_data(jnp.zeros(2, jnp.uint32)))
         shape = jnp.shape(jax.eval_shape(self.function, key))
-        if shape not in ((layout.dim,), (layout.n_coords,)):
+        whole = () if layout.parameters else ((layout.n_coords,),)
+        if shape not in ((layout.dim,), *whole):
             raise ValueError(
                 f"`Sampler(function)` must return one point of shape ({layout.dim},); got shape "
                 f"{shape}."
@@ -310,17 +322,23 @@ class Along(AbstractMeasure):
 
     def n_coords(self, region: Region) -> int:
         """What makes a key, and a time."""
-        return _KEY_COORDS + 1
+        return _KEY_COORDS + region.layout.n_ahead
 
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """A path to a uniform time."""
-        time, rest = region.layout.from_cube(u)
-        return self._drawn(region, time, rest)
+        ahead, rest = region.layout.from_cube(u)
+        return self._drawn(region, ahead, rest)
+
+    def single(self, region: Region) -> "AbstractMeasure":
+        """The same law in one problem of a family."""
+        return self
 
     def at_end(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """A path to its end."""
-        _, rest = region.layout.from_cube(u)
-        return self._drawn(region, jnp.asarray(region.layout.end, u.dtype), rest)
+        layout = region.layout
+        ahead, rest = layout.from_cube(u)
+        end = jnp.full((1,), layout.end, u.dtype)
+        return self._drawn(region, jnp.concatenate([layout.values(ahead), end]), rest)
 
     def bound(self, region: Region, dynamics: AbstractDynamics) -> "Along":
         """Paths of this process, unless it already has one."""
@@ -355,11 +373,12 @@ class Along(AbstractMeasure):
         """A few words for reports."""
         return "along paths from a start"
 
-    def _drawn(self, region: Region, time: Array, rest: Float[Array, " q"]) -> Draw:
-        """Steps of Euler, one where coefficients are constant, from the start of time to `time`."""
+    def _drawn(self, region: Region, ahead: Array, rest: Float[Array, " q"]) -> Draw:
+        """Steps of Euler, one where coefficients are constant, from the start of time on."""
         layout, moves = region.layout, self.dynamics
         assert moves is not None
-        constant = moves.drift.function is None and moves.diffusion.function is None
+        constant = moves.drift.is_constant and moves.diffusion.is_constant
+        values, time = layout.values(ahead), layout.time(ahead)
         n = 1 if constant else _STEPS
         if moves.jumps is not None and layout.horizon is not None:
             n = max(n, moves.jumps.pieces(layout.horizon))
@@ -368,7 +387,7 @@ class Along(AbstractMeasure):
         noise = jr.normal(_key(rest), (n, moves.noise_dim), rest.dtype)
 
         def step(k, x):
-            z = layout.point(layout.start + layout.pace * k * dt, x)
+            z = layout.point(layout.start + layout.pace * k * dt, x, values)
             moved = x + moves.drift(z) * dt + moves.push(z, jnp.sqrt(dt) * noise[k])
             if moves.jumps is None:
                 return moved

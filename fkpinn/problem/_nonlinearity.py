@@ -7,12 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
 from jaxtyping import Array, Float
 
 from .._field import taylor
 from .._types import Matrix, Scalar, SpaceTimePoint, Vector
-from ._coefficient import accepts, spelled
+from ._coefficient import accepts, inputs_read, spelled
 from ._layout import Layout
 
 _SAMPLES = 64  # random matrices that tell whether only the diagonal counts
@@ -99,22 +98,12 @@ def bind_nonlinearity(given: Any, layout: Layout) -> Nonlinearity:
             f"It is called with one point, a number `u` and arrays of shape ({d},)"
             f"{f' and ({d}, {d})' if second else ''}."
         )
-    used = _inputs_read(given, arguments)[n:]
+    used = inputs_read(given, arguments)[n:]
     reads = frozenset(name for name, read in zip(_READ, used, strict=False) if read)
     made = Nonlinearity(given, layout, second, reads, False)
     if not second:
         return made
     return Nonlinearity(given, layout, second, reads, _only_diagonal(made))
-
-
-def _inputs_read(function: Callable[..., Any], arguments: list) -> list[bool]:
-    """Which arguments the result depends on; where that is not plain, it does."""
-    jaxpr = jax.make_jaxpr(lambda *a: function(*a))(*arguments).jaxpr
-    needed = {var for var in jaxpr.outvars if not isinstance(var, Literal)}
-    for eqn in reversed(jaxpr.eqns):
-        if any(var in needed for var in eqn.outvars):
-            needed |= {var for var in eqn.invars if not isinstance(var, Literal)}
-    return [var in needed for var in jaxpr.invars]
 
 
 def _only_diagonal(given: Nonlinearity) -> bool:

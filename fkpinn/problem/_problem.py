@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -15,7 +17,7 @@ from ._checks import check_problem
 from ._coefficient import Coefficient, bind
 from ._dynamics import AbstractDynamics, Dynamics
 from ._jumps import AbstractJumps, Around
-from ._layout import Layout
+from ._layout import Layout, Parameter, corners
 from ._linearized import linear_data
 from ._measure import AbstractMeasure, Region, Uniform, extent
 from ._nonlinearity import Nonlinearity, bind_nonlinearity
@@ -59,6 +61,9 @@ class Problem(eqx.Module):
         jumps: `CompoundPoisson(rate, law)` or `Stable(alpha)`; none by default.
         exterior: $u$ outside the domain, a number or a function of one point; for problems whose
             paths can jump out, and only for these.
+        parameters: of a family of problems, solved together: a range `(lower, upper)` for each
+            name, or a `Parameter`. A function that names a parameter among its arguments gets its
+            value: `diffusion=lambda x, beta: (2 / beta) ** 0.5`.
         name: a name for reports.
         check: evaluate the data at sample points and refuse what cannot be right.
 
@@ -105,6 +110,7 @@ class Problem(eqx.Module):
         nonlinearity: Any = None,
         jumps: Any = None,
         exterior: Any = None,
+        parameters: Mapping[str, Any] | None = None,
         name: str = "problem",
         check: bool = True,
     ):
@@ -126,7 +132,14 @@ class Problem(eqx.Module):
         if horizon is not None and not (np.isfinite(horizon) and horizon > 0):
             raise ValueError(f"`horizon` must be a positive finite time; got {horizon!r}.")
         d, forward = domain.dim, initial is not None
-        layout = Layout(d, None if horizon is None else float(horizon), forward)
+        span = None if horizon is None else float(horizon)
+        layout = Layout(d, span, forward, _parameters(parameters))
+        if layout.parameters and (jumps is not None or nonlinearity is not None):
+            what = "jumps" if jumps is not None else "nonlinearity"
+            raise ValueError(
+                f"`parameters` are for linear equations without jumps so far; got `{what}`. Solve "
+                f"one problem for each value."
+            )
         self.domain, self.layout, self.name = domain, layout, name
         self.dynamics = _dynamics(dynamics, drift, diffusion, jumps, layout)
         self.exterior = _exterior(exterior, domain, self.dynamics)
@@ -135,7 +148,7 @@ class Problem(eqx.Module):
         self.terminal = None
         if horizon is not None:
             argument, given = ("initial", initial) if forward else ("terminal", terminal)
-            self.terminal = bind(argument, given, ((),), Layout(d))
+            self.terminal = bind(argument, given, ((),), layout.timeless)
         if boundary is None:
             boundary = 0.0 if self.exterior is None else self.exterior
         self.boundary = _conditions(domain, boundary, layout)
@@ -145,8 +158,48 @@ class Problem(eqx.Module):
         self.nonlinearity = None
         if nonlinearity is not None:
             self.nonlinearity = bind_nonlinearity(nonlinearity, layout)
-        if check:
+        if check and not layout.parameters:
             check_problem(self)
+        elif check:
+            self._check_family()
+
+    def _check_family(self) -> None:
+        """Refuse a family if one of its problems cannot be right, and say which."""
+        for values in corners(self.layout):
+            named = self.layout.spelled(values)
+            try:
+                check_problem(self._at(values))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"With {named}: {error}") from error
+
+    def at(self, **values: float) -> "Problem":
+        """One problem of a family.
+
+        Args:
+            values: of all its parameters, within their ranges.
+        """
+        return self._at(self.layout.checked_values(values))
+
+    def _at(self, values: np.ndarray) -> "Problem":
+        if not self.parameters:
+            return self
+        given = jnp.asarray(values, float)
+
+        def one(node: Any) -> Any:
+            if isinstance(node, Coefficient):
+                return node.at(given)
+            return node.single if isinstance(node, Layout) else node
+
+        law = self.measure.single(self.region)
+        pieces = eqx.tree_at(lambda p: p.measure, self, law, is_leaf=lambda n: n is self.measure)
+        known = lambda node: isinstance(node, Coefficient | Layout)
+        found = jax.tree.map(one, pieces, is_leaf=known)
+        return found.with_data(self.layout.spelled(values))
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """Those of a family of problems, by name; most problems have none."""
+        return dict(self.layout.parameters)
 
     @property
     def dim(self) -> int:
@@ -222,6 +275,7 @@ class Problem(eqx.Module):
             "measure": self.measure,
             "nonlinearity": self.nonlinearity,
             "exterior": self.exterior,
+            "parameters": self.parameters,
         }
         if self.timed:
             last = "initial" if self.layout.forward else "terminal"
@@ -292,6 +346,28 @@ class Problem(eqx.Module):
         """Whether paths come to an end: at a wall, at the horizon, or by their discount."""
         walls = any(c.absorbs or c.discounts for c in self.conditions())
         return walls or self.timed or not self.reaction.is_zero
+
+
+def _parameters(given: Mapping[str, Any] | None) -> tuple[tuple[str, Parameter], ...]:
+    """Ranges as laws, and names that functions can have among their arguments."""
+    found = []
+    for name, law in (given or {}).items():
+        if not (isinstance(name, str) and name.isidentifier()) or name in ("t", "x", "points"):
+            raise ValueError(
+                f"`parameters` must have names that arguments of functions can have, other than "
+                f"`t`, `x` and `points`; got {name!r:.80}."
+            )
+        if not isinstance(law, Parameter):
+            try:
+                lower, upper = law
+                law = Parameter(lower, upper)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"`parameters[{name!r}]` must be a range `(lower, upper)`, lower below upper, "
+                    f"or a `Parameter`; got {law!r:.80}."
+                ) from error
+        found.append((name, law))
+    return tuple(found)
 
 
 def _dynamics(

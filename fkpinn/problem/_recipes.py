@@ -1,6 +1,6 @@
 """Well-known equations by name; each is a `Problem` with its coefficients filled in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -9,11 +9,18 @@ import numpy as np
 
 from ..domain import AbstractDomain
 from ._boundary import AbstractCondition, Dirichlet, Neumann
+from ._coefficient import accepts
+from ._layout import Parameter
 from ._problem import Problem
 
 
 def poisson(
-    domain: AbstractDomain, source: Any = 1.0, boundary: Any = 0.0, *, name: str = "poisson"
+    domain: AbstractDomain,
+    source: Any = 1.0,
+    boundary: Any = 0.0,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    name: str = "poisson",
 ) -> Problem:
     r"""$-\Delta u = f$.
 
@@ -21,9 +28,13 @@ def poisson(
         domain: where.
         source: $f$, a number or a function of `x`.
         boundary: as in `Problem`; zero by default.
+        parameters: of a family of problems, as in `Problem`.
         name: a name for reports.
     """
-    return Problem(domain, diffusion=2.0**0.5, source=source, boundary=boundary, name=name)
+    return Problem(
+        domain, diffusion=2.0**0.5, source=source, boundary=boundary, parameters=parameters,
+        name=name,
+    )  # fmt: skip
 
 
 def schrodinger(
@@ -32,6 +43,7 @@ def schrodinger(
     source: Any,
     boundary: Any = 0.0,
     *,
+    parameters: Mapping[str, Any] | None = None,
     name: str = "schrodinger",
 ) -> Problem:
     r"""$-\tfrac12\Delta\psi + V\psi = f$.
@@ -43,18 +55,20 @@ def schrodinger(
         potential: $V$, a number or a function of `x`.
         source: $f$, a number or a function of `x`.
         boundary: as in `Problem`; zero by default.
+        parameters: of a family of problems, as in `Problem`.
         name: a name for reports.
     """
     return Problem(
-        domain, diffusion=1.0, reaction=potential, source=source, boundary=boundary, name=name
-    )
+        domain, diffusion=1.0, reaction=potential, source=source, boundary=boundary,
+        parameters=parameters, name=name,
+    )  # fmt: skip
 
 
 def mean_exit_time(
     domain: AbstractDomain,
     potential: Callable[..., Any] | None = None,
     *,
-    beta: float = 1.0,
+    beta: Any = 1.0,
     boundary: Any = 0.0,
     name: str = "mean exit time",
 ) -> Problem:
@@ -62,15 +76,16 @@ def mean_exit_time(
 
     Args:
         domain: the set to leave.
-        potential: $U$, a function of `x`; none means free diffusion.
-        beta: inverse temperature, positive.
+        potential: $U$, a function of `x`, or of `x, beta`; none means free diffusion.
+        beta: inverse temperature, positive; or a range of them, `(2.0, 10.0)`, for a family of
+            problems with this parameter.
         boundary: where paths end (`Dirichlet`, the default) or are reflected.
         name: a name for reports.
     """
     return Problem(
         domain,
         drift=_downhill(potential),
-        diffusion=_noise(beta),
+        **_noise(beta),
         source=1.0,
         boundary=boundary,
         name=name,
@@ -81,7 +96,7 @@ def committor(
     domain: AbstractDomain,
     potential: Callable[..., Any] | None = None,
     *,
-    beta: float = 1.0,
+    beta: Any = 1.0,
     start: str = "A",
     target: str = "B",
     name: str = "committor",
@@ -92,8 +107,9 @@ def committor(
 
     Args:
         domain: the set between the two states, for example `box - ball_a - ball_b`.
-        potential: $U$, a function of `x`; none means free diffusion.
-        beta: inverse temperature, positive.
+        potential: $U$, a function of `x`, or of `x, beta`; none means free diffusion.
+        beta: inverse temperature, positive; or a range of them, `(2.0, 10.0)`, for a family of
+            problems with this parameter.
         start: name of the boundary part where the probability is 0.
         target: name of the boundary part where it is 1.
         name: a name for reports.
@@ -108,9 +124,7 @@ def committor(
         raise ValueError(f"`start` and `target` must differ; got {start!r} for both.")
     boundary: dict[str, AbstractCondition] = {part: Neumann(0.0) for part in domain.parts}
     boundary |= {start: Dirichlet(0.0), target: Dirichlet(1.0)}
-    return Problem(
-        domain, drift=_downhill(potential), diffusion=_noise(beta), boundary=boundary, name=name
-    )
+    return Problem(domain, drift=_downhill(potential), **_noise(beta), boundary=boundary, name=name)
 
 
 def heat(
@@ -121,6 +135,7 @@ def heat(
     conductivity: Any = 1.0,
     source: Any = 0.0,
     boundary: Any = 0.0,
+    parameters: Mapping[str, Any] | None = None,
     name: str = "heat",
 ) -> Problem:
     r"""$\partial_t u = \sum_i \kappa_i\,\partial_i^2 u + f$ from given initial values.
@@ -134,6 +149,7 @@ def heat(
         conductivity: $\kappa$: one positive number, or one for each axis.
         source: $f$, a number or a function of `t, x`.
         boundary: as in `Problem`, functions of `t, x`.
+        parameters: of a family of problems, as in `Problem`.
         name: a name for reports.
     """
     kappa = np.asarray(conductivity, dtype=float)
@@ -149,6 +165,7 @@ def heat(
         boundary=boundary,
         horizon=horizon,
         initial=initial,
+        parameters=parameters,
         name=name,
     )
 
@@ -163,6 +180,7 @@ def backward_kolmogorov(
     reaction: Any = 0.0,
     source: Any = 0.0,
     boundary: Any = 0.0,
+    parameters: Mapping[str, Any] | None = None,
     name: str = "backward kolmogorov",
 ) -> Problem:
     r"""$\partial_t u + \mathcal{L}u - Vu + f = 0$, $u(T,x) = g(x)$: expected value at a horizon.
@@ -176,6 +194,7 @@ def backward_kolmogorov(
         reaction: as in `Problem`, a function of `t, x` (an interest rate, say).
         source: as in `Problem`, a function of `t, x`.
         boundary: as in `Problem`, functions of `t, x`.
+        parameters: of a family of problems, as in `Problem`.
         name: a name for reports.
     """
     return Problem(
@@ -187,6 +206,7 @@ def backward_kolmogorov(
         boundary=boundary,
         horizon=horizon,
         terminal=terminal,
+        parameters=parameters,
         name=name,
     )
 
@@ -200,14 +220,20 @@ def _downhill(potential: Callable[..., Any] | None) -> Any:
             f"Leave it out for free diffusion."
         )
 
-    def drift(x):
-        # written with 0 - g so that a zero gradient gives 0, not -0
-        return 0.0 - jax.grad(lambda y: jnp.reshape(potential(y), ()))(x)
+    # written with 0 - g so that a zero gradient gives 0, not -0
+    slope = lambda at, x: 0.0 - jax.grad(lambda y: jnp.reshape(at(y), ()))(x)
+    if accepts(potential, 1):
+        return lambda x: slope(potential, x)
+    return lambda x, beta: slope(lambda y: potential(y, beta=beta), x)
 
-    return drift
 
-
-def _noise(beta: float) -> float:
+def _noise(beta: Any) -> dict[str, Any]:
+    """The diffusion of an inverse temperature; of a range of them, and the parameter."""
+    if isinstance(beta, tuple | list | Parameter):
+        law = beta if isinstance(beta, Parameter) else Parameter(*beta)
+        if law.lower <= 0:
+            raise ValueError(f"`beta` must be positive; got values from {law.lower:g} on.")
+        return {"diffusion": lambda x, beta: (2.0 / beta) ** 0.5, "parameters": {"beta": law}}
     if not (np.isfinite(beta) and beta > 0):
         raise ValueError(f"`beta` must be positive and finite; got {beta!r}.")
-    return float((2.0 / beta) ** 0.5)
+    return {"diffusion": float((2.0 / beta) ** 0.5)}

@@ -41,15 +41,16 @@ class Softened(eqx.Module):
         assert layout.horizon is not None and data is not None
         gone = layout.pace * (layout.time(z) - layout.end)
         left = jnp.where(gone > 0.0, gone, -gone) + _SOON * layout.horizon
-        x = layout.space(z)
+        values, x = layout.values(z), layout.space(z)
+        place = lambda x: layout.timeless.placed(values, x)
         moves = jnp.concatenate(
             [jnp.sqrt(left) * problem.sigma(z).T, left * problem.drift(z)[None]]
         )
-        traced = jax.make_jaxpr(lambda x: jnp.asarray(data(x), x.dtype))(x)
+        traced = jax.make_jaxpr(lambda x: jnp.asarray(data(place(x)), x.dtype))(x)
         (soft,) = _follow(
             traced.jaxpr, [_Moving(c, None) for c in traced.consts], [_Moving(x, moves)]
         )
-        return soft.value - data(x)
+        return soft.value - data(place(x))
 
 
 def chooses(problem: Problem) -> bool:
@@ -59,7 +60,7 @@ def chooses(problem: Problem) -> bool:
     if problem.nonlinearity is not None and problem.nonlinearity.second:
         return False  # the noise is not known beforehand
     data = problem.terminal
-    x = jax.ShapeDtypeStruct((problem.dim,), jnp.result_type(float))
+    x = jax.ShapeDtypeStruct((problem.layout.timeless.n_coords,), jnp.result_type(float))
     return _any_choice(jax.make_jaxpr(lambda x: data(x))(x).jaxpr)
 
 

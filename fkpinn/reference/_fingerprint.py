@@ -18,7 +18,9 @@ def fingerprint(problem: Problem) -> np.ndarray:
     u = scattered(_N_POINTS, problem.n_coords)
     layout = problem.layout
     times = layout.time(u) * layout.horizon if layout.horizon is not None else 0.0
-    z = layout.points(times, lower + (upper - lower) * layout.space(u))
+    least, most = layout.ranges()
+    values = least + (most - least) * layout.values(u)
+    z = layout.points(times, lower + (upper - lower) * layout.space(u), values)
     kinds = [float(sum(type(c).__name__.encode())) for c in problem.conditions()]
     kinds += [-1.0] if layout.forward else []
     numbers = [lower, upper, np.array(kinds), *evaluate(eqx.Partial(_data, problem), z)]
@@ -39,7 +41,7 @@ def _data(problem: Problem, z: SpaceTimePoint) -> list[Array]:
     if problem.exterior is not None:
         numbers.append(problem.exterior(z))
     if problem.terminal is not None:
-        numbers.append(problem.terminal(x))
+        numbers.append(problem.terminal(problem.layout.without_time(z)))
     for condition in problem.conditions():
         numbers += [datum(z) for datum in condition.data().values()]
     return numbers

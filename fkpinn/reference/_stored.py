@@ -61,6 +61,11 @@ def find_reference(
     """
     if exact is not None:
         return ExactReference(problem, exact)
+    if problem.parameters:
+        raise ValueError(
+            "References are for one problem of a family; choose it: `problem.at(...)`, with values "
+            f"of {', '.join(problem.parameters)}."
+        )
     if h is None and problem.name in stored_references():
         stored = load_reference(problem.name)
         if same_problem(problem, stored.fingerprint):

@@ -53,6 +53,10 @@ def equations(problem: dict[str, Any]) -> list[str]:
         lines.append(
             _math(final + "<mo>)</mo><mo>=</mo>" + _data(problem["terminal"], "φ", "<mi>x</mi>"))
         )
+    for law in problem.get("parameters", ()):
+        name, low, high = html.escape(law["name"]), _number(law["lower"]), _number(law["upper"])
+        between = f"<mo>∈</mo><mo>[</mo>{low}<mo>,</mo>{high}<mo>]</mo>"
+        lines.append(_math(f"<mi>{name}</mi>{between}"))
     return lines
 
 

@@ -86,13 +86,13 @@ def _surface(
 
 
 def _n_coords(region: Region) -> int:
-    return region.domain.n_boundary_coords + region.layout.timed
+    return region.domain.n_boundary_coords + region.layout.n_ahead
 
 
 def _draw(
     surface: tuple[Region, Mixture], u: Float[Array, " q"]
 ) -> tuple[BoundaryPoints, Bool[Array, ""]]:
     (domain, layout), mixture = surface
-    time, rest = layout.from_cube(u)
+    ahead, rest = layout.from_cube(u)
     x, normal, index, keep = domain.mixed_map(rest, mixture)
-    return BoundaryPoints(layout.point(time, x), normal, index), keep
+    return BoundaryPoints(layout.placed(ahead, x), normal, index), keep

@@ -59,10 +59,12 @@ def sample_terminal(
     """Independent points at the time at which data are given: uniform, or where paths end."""
     if problem.horizon is None:
         raise ValueError("`problem` is elliptic and has no final time; use `sample_interior`.")
-    if problem.domain.parts:
-        return problem.layout.at_end(sample_interior(problem.domain, n, dtype=dtype, key=key))
-    region, law = problem.region, problem.measure
     dtype = jnp.dtype(dtype or jnp.result_type(float))
+    if problem.domain.parts:
+        still, law = Region(problem.domain, problem.layout.timeless), Uniform()
+        places = fill_random(_draw, (still, law), law.n_coords(still), n, key, dtype)
+        return problem.layout.at_end(places)
+    region, law = problem.region, problem.measure
     return fill_random(_draw_at_end, (region, law), law.n_coords(region), n, key, dtype)
 
 

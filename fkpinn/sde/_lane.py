@@ -81,6 +81,7 @@ class Lane(NamedTuple):
     visit: Visit | None = None
     varying: Varying | None = None
     jumping: Jumping | None = None
+    values: tuple[Scalar, ...] = ()  # of the parameters of a family
 
     def saw(self, x: Point, weight: Scalar) -> "Lane":
         """The path after a place that counts so much."""
@@ -90,13 +91,14 @@ class Lane(NamedTuple):
 
     def at(self, layout: Layout, x: Point) -> SpaceTimePoint:
         """The point of the problem at `x` now, without the rounding of many small additions."""
+        values = jnp.stack(self.values) if self.values else ()
         if self.start is None:
-            return x
+            return layout.point(None, x, values)
         if self.jumping is not None:
             gone = self.jumping.elapsed
         else:
             gone = self.step.astype(self.dt.dtype) * self.dt
-        return layout.point(self.start + layout.pace * gone, x)
+        return layout.point(self.start + layout.pace * gone, x, values)
 
     def then(self, moved: "Lane") -> "Lane":
         """The path after a step, or as it was if it had ended before, or waits for a jump."""

@@ -153,7 +153,7 @@ class Scheme(AbstractWalk):
             out = lane.jumping.out > 0
             value = jnp.where(out, problem.exterior(lane.at(problem.layout, lane.x)), value)
         if problem.terminal is not None:
-            value = jnp.where(cut, problem.terminal(problem.space(z)), value)
+            value = jnp.where(cut, problem.terminal(problem.layout.without_time(z)), value)
         if lane.log_discount is not None:
             value = jnp.where(lane.log_discount < math.log(self.forget), 0.0, value)
         # a path that got lost has no payoff, even where all data are constant

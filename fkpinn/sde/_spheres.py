@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._compute import FEW_DIMENSIONS
-from .._types import Scalar, Vector
+from .._types import Point, Scalar, SpaceTimePoint, Vector
 from ..problem import Problem
 from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_value
 
@@ -113,7 +113,9 @@ class Spheres(AbstractWalk):
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
         """The boundary value, unless the walk was cut."""
         discount = 1.0 if lane.log_discount is None else jnp.exp(lane.log_discount)
-        value = discount * absorbed_value(problem, problem.domain.project(lane.x))
+        value = discount * absorbed_value(
+            problem, _at(problem, lane, problem.domain.project(lane.x))
+        )
         if lane.late is not None:
             value = jnp.where(lane.late > 0, 0.0, value)
         payoff = lane.payoff + lane.partial + value
@@ -203,7 +205,7 @@ def _jump(problem: Problem, lane: Lane, distance: Scalar, direction: Vector, uni
         inside, spent = x - radius * inner * direction, time
         if log_discount is not None:
             spent = jnp.exp(log_discount) * source_weight(c * time, inner, outer, d) * time
-        partial = partial + spent * problem.source(inside)
+        partial = partial + spent * problem.source(_at(problem, lane, inside))
         lane = lane.saw(inside, spent)
     if log_discount is not None:
         log_discount = log_discount - jnp.log(screening(c * time, d))
@@ -226,7 +228,7 @@ def _end(problem: Problem, lane: Lane, uniform: Scalar, shell: float) -> Lane:
     partial, log_discount = lane.partial, lane.log_discount
     if lane.visit is not None or not problem.source.is_zero:
         spent = time if log_discount is None else jnp.exp(log_discount) * time
-        partial = partial + spent * problem.source(lane.x)
+        partial = partial + spent * problem.source(_at(problem, lane, lane.x))
         lane = lane.saw(lane.x, spent)
     if log_discount is not None:
         log_discount = log_discount - jnp.log1p(c * time)
@@ -234,6 +236,10 @@ def _end(problem: Problem, lane: Lane, uniform: Scalar, shell: float) -> Lane:
     x = jnp.where(back, foot + inward * (width / jnp.where(back, depth, 1.0)), lane.x)
     running = back.astype(jnp.int32)
     return lane._replace(x=x, partial=partial, log_discount=log_discount, running=running)
+
+
+def _at(problem: Problem, lane: Lane, x: Point) -> SpaceTimePoint:
+    return lane.at(problem.layout, x)
 
 
 def _constants(problem: Problem) -> tuple[float, float]:

@@ -954,6 +954,7 @@ def _start(
         running=jnp.ones((), jnp.int32),
         late=None if n_steps is None else jnp.zeros((), jnp.int32),
         varying=Varying(queue.near, zero) if walk.varies(problem) else None,
+        values=tuple(problem.layout.values(z)),
     )
     own = lambda use: words(PathStream(queue.seed, lane.point, lane.path), lane.step, use)[0]
     if problem.jumps is not None:

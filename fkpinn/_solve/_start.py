@@ -1,0 +1,99 @@
+"""A start near the solution: the network of a problem that is much alike."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._compute import precision
+from .._field import AbstractField
+from ..labels import Labels, estimate_defect
+from ..loss import cast
+from ..nn import AbstractHard
+from ..problem import Problem
+from ..sampling import sample_interior
+from ._cuts import batched
+from ._job import Job
+from ._label import label
+from ._network import harden
+from ._solution import Solution
+
+_FAR = 0.3  # of the solution, as an error from which on a start saves nothing
+_STEPS = 4  # times fewer steps than from scratch
+_PATHS = 4  # times fewer paths: what a near network lacks is small, and so is its noise
+_FEWEST = 32  # paths that tell an error bar
+
+
+def starting_network(start: Solution, problem: Problem) -> AbstractField:
+    """The network of another solution, with the data of the problem built in if it has any.
+
+    Args:
+        start: of a problem with points of the same kind.
+        problem: the one to be solved.
+    """
+    if not isinstance(start, Solution):
+        raise TypeError(f"`start` must be a `Solution`; got {type(start).__name__}.")
+    theirs, ours = start.layout, problem.layout
+    same = theirs.dim == ours.dim and theirs.timed == ours.timed
+    names = [tuple(name for name, _ in layout.parameters) for layout in (theirs, ours)]
+    if not same or names[0] != names[1]:
+        hint = " Choose one of its problems: `start.at(...)`." if names[0] else ""
+        raise ValueError(
+            f"`start` must have points like those of the problem, {ours}; its own are {theirs}."
+            f"{hint}"
+        )
+    network = start.network
+    return harden(problem, network.network) if isinstance(network, AbstractHard) else network
+
+
+def begin_near(job: Job) -> tuple[Job, Labels | None, list[str]]:
+    """Labels of what the starting network lacks, and a job with fewer steps; or from scratch.
+
+    Args:
+        job: what is to be solved, with a network to start from.
+
+    Returns:
+        The job to go on with, labels, and what is worth knowing.
+    """
+    network, settings = job.start, job.settings
+    assert network is not None
+    scratch = dataclasses.replace(job, start=None)
+    n = settings.n_labels
+    if n == 0 or not job.how.labelled:
+        return _near(job, network), None, []
+    stream = job.stream / "labels"
+    points = sample_interior(job.problem, n, dtype=jnp.float32, key=(stream / "points").key)
+    usual = settings.labels.n_paths
+    with precision("float32"):
+        lacks = estimate_defect(
+            job.problem, cast(network, "float32"), points,
+            n_paths=max(usual // _PATHS, min(usual, _FEWEST)), seed=(stream / "start").seed,
+            warn=False, progress=job.progress,
+        )  # fmt: skip
+    with precision("float64"):
+        exact = jnp.asarray(np.asarray(points, np.float64))
+        here = np.asarray(batched(cast(network, "float64"), exact))
+    off, noise = np.asarray(lacks.value, np.float64), np.asarray(lacks.stderr, np.float64)
+    size = float(np.sqrt(np.mean((here + off) ** 2)))
+    wrong = float(np.sqrt(max(np.mean(off**2) - np.mean(noise**2), 0.0))) / max(size, 1e-300)
+    if not wrong < _FAR:
+        note = (
+            f"start: the given network is off by {wrong:.2g} of the solution, and scratch is "
+            f"cheaper; training began there"
+        )
+        return scratch, label(scratch), [note]
+    value = jnp.asarray(here + off, lacks.value.dtype)
+    note = f"start: the given network was off by {wrong:.2g} of the solution"
+    return _near(job, network), lacks._replace(value=value), [note]
+
+
+def _near(job: Job, network: AbstractField) -> Job:
+    """The same with that network and fewer steps, all of them with all points."""
+    training = job.settings.training
+    fewer = {
+        "training.steps": -(-training.steps // _STEPS),
+        "training.adam_steps": -(-training.adam_steps // _STEPS),
+        "training.early_points": 1.0,
+    }
+    parts = dataclasses.replace(job.parts, network=network)
+    return dataclasses.replace(job, settings=job.settings.changed(fewer), parts=parts, start=None)

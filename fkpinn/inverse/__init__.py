@@ -1,0 +1,5 @@
+"""Parameters of a family of problems from measurements."""
+
+from ._data import Observations as Observations
+from ._infer import Inference as Inference
+from ._infer import infer as infer

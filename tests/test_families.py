@@ -1,0 +1,119 @@
+"""Families of problems: one network for all values of their parameters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from run_folders import SMALL
+
+import fkpinn as fk
+from fkpinn._compute import precision
+from fkpinn.sampling import sample_interior
+
+pytestmark = pytest.mark.xdist_group("families")
+
+FAMILY = fk.Problem(
+    fk.Interval(0.0, 1.0), diffusion=lambda x, kappa: (2 * kappa) ** 0.5, source=1.0,
+    parameters={"kappa": (0.5, 2.0)}, name="rods",
+)  # fmt: skip
+HOW = SMALL.changed(
+    {"network.widths": (12, 12), "points.n_collocation": 60, "training.steps": 25,
+     "certificate.seconds": 1.0}
+)  # fmt: skip
+
+
+def _exact(z):
+    return z[1] * (1 - z[1]) / (2 * z[0])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("families") / "run"
+
+
+@pytest.fixture(scope="module")
+def solution(folder):
+    return fk.solve(FAMILY, settings=HOW, seed=0, out=folder)
+
+
+def test_one_network_for_all_values(solution, getkey):
+    z = sample_interior(FAMILY, 2000, key=getkey())
+    exact = np.asarray(jax.vmap(_exact)(z))
+    error = np.sqrt(np.mean((np.asarray(solution(z)) - exact) ** 2) / np.mean(exact**2))
+    constant = np.std(exact) / np.sqrt(np.mean(exact**2))
+    assert error < 0.1 * constant
+    found = solution.certificate
+    assert found["ci_low"] <= 1.3 * error and found["ci_high"] >= error / 1.3
+
+
+def test_values_by_name(solution):
+    x = np.array([[0.3], [0.5]])
+    whole = np.concatenate([np.full((2, 1), 0.7), x], axis=1)
+    np.testing.assert_array_equal(solution(x, kappa=0.7), solution(whole))
+    np.testing.assert_allclose(solution([0.3], kappa=0.7), solution(whole)[0], rtol=1e-6)
+    np.testing.assert_array_equal(solution.gradient(x, kappa=0.7), solution.gradient(whole))
+    assert solution.gradient(x, kappa=0.7).shape == (2, 1)
+
+
+def test_derivatives_by_parameters(solution):
+    x = jnp.array([0.4])
+    slope = jax.grad(lambda k: solution(x, kappa=k))(1.0)
+    h = 1e-3
+    step = (solution(x, kappa=1.0 + h) - solution(x, kappa=1.0 - h)) / (2 * h)
+    assert float(slope) == pytest.approx(float(step), rel=2e-3)
+    assert float(slope) == pytest.approx(-0.12, rel=0.2)  # of x (1 - x) / (2 kappa)
+
+
+def test_one_problem_of_the_family(solution):
+    one = solution.at(kappa=0.7)
+    x = np.array([[0.3], [0.5]])
+    np.testing.assert_allclose(one(x), solution(x, kappa=0.7), rtol=1e-6)
+    np.testing.assert_allclose(one.gradient(x), solution.gradient(x, kappa=0.7), rtol=1e-5)
+    assert one.name == "rods, kappa = 0.7" and one.problem.dim == 1
+    with precision("float64"):
+        found = one.certify(n_points=128, n_paths=8, dt=2e-3)
+        exact = lambda z: z[0] * (1 - z[0]) / 1.4
+        z = jnp.linspace(0.005, 0.995, 100)[:, None]
+        truth = np.asarray(jax.vmap(exact)(z))
+        error = np.sqrt(np.mean((np.asarray(one(z)) - truth) ** 2) / np.mean(truth**2))
+    assert found.ci_low <= 1.3 * error and found.ci_high >= error / 1.3
+
+
+def test_a_folder_is_resumed_and_loaded(solution, folder):
+    again = fk.resume(folder, FAMILY)
+    np.testing.assert_array_equal(again([0.3], kappa=0.7), solution([0.3], kappa=0.7))
+    assert again.layout == FAMILY.layout
+    other = fk.Problem(
+        fk.Interval(0.0, 1.0), diffusion=lambda x, kappa: kappa, source=1.0,
+        parameters={"kappa": (0.5, 2.0)},
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="another problem"):
+        fk.load(folder / "solution.fkpinn", other)
+
+
+def test_pictures_are_of_the_middle(solution, tmp_path):
+    assert solution.plot(tmp_path / "u.png").is_file()
+    assert "kappa = 1.25" in solution._repr_html_()
+    assert "kappa" in FAMILY._repr_html_()
+    with pytest.raises(ValueError, match=r"solution\.at"):
+        solution.to_xarray()
+
+
+@pytest.mark.parametrize(
+    ("points", "values", "words"),
+    [
+        ([0.3], {"kappa": 5.0}, "between 0.5 and 2"),
+        ([0.3], {"beta": 1.0}, "has the parameters kappa"),
+        ([0.3], {}, "shape"),
+        ([[0.3, 0.4]], {"kappa": 1.0}, "shape"),
+        ([5.0, 0.3], {}, "ranges of the parameters"),
+    ],
+)
+def test_what_is_refused(solution, points, values, words):
+    with pytest.raises(ValueError, match=words):
+        solution(points, **values)
+
+
+def test_only_families_have_members(solution):
+    with pytest.raises(ValueError, match="families"):
+        solution.at(kappa=1.0).at(kappa=1.0)
