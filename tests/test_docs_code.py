@@ -66,6 +66,8 @@ def smaller(code):
 
 SLOW = (
     "certificates.md",
+    "coming-from-deepxde.md",
+    "coming-from-fenics.md",
     "families.md",
     "getting-started.md",
     "index.md",

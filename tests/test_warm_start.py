@@ -42,6 +42,7 @@ def test_a_far_start_is_left_and_said(first):
     np.testing.assert_array_equal(far(x), scratch(x))
 
 
+@pytest.mark.slow
 def test_a_folder_knows_its_start(first, tmp_path):
     found = fk.solve(_line(1.1), settings=HOW, start=first, seed=1, out=tmp_path / "run")
     again = fk.solve(_line(1.1), settings=HOW, start=first, seed=1, out=tmp_path / "run")

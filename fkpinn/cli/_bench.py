@@ -25,6 +25,7 @@ _OPTIONS = {
     "dimensions": ("problems", "preset", "seeds"),
     "intervals": ("problems", "points", "paths"),
     "slopes": ("problems", "points", "paths"),
+    "inverse": ("problems", "repeats", "preset"),
     "scaling": ("repeats",),
 }
 _GROWING = ("dimensions",)  # these add to their record row by row
@@ -48,6 +49,7 @@ class Bench:
     ones, beside bars; rows are added to the record as they end.
     `intervals`: bias and coverage of labels in many dimensions.
     `slopes`: how often intervals of gradients hold the true components.
+    `inverse`: how often limits of inferred parameters hold the true ones.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
 
     Example: `fkpinn bench paths --json`
@@ -67,6 +69,7 @@ class Bench:
             "dimensions",
             "intervals",
             "slopes",
+            "inverse",
             "scaling",
         ],
         tyro.conf.Positional,
@@ -80,7 +83,7 @@ class Bench:
     default."""
     repeats: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
     """Timings whose median is reported; 5 for `paths`, 9 for `step`, 3 for `scaling` by
-    default."""
+    default. Sets of data for `inverse`, 100 by default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Where the sweep of `labels` ends, paths in all; 1000000 by default."""
     folder: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

@@ -25,6 +25,7 @@ _EXTRAS = {  # which packages these are, the installed metadata say
     "tensorboard": "`fkpinn solve --tensorboard`, curves while it runs",
     "vtk": "looking at what `Solution.to_vtk` wrote, in Python",
     "xarray": "`Solution.to_xarray`, grids with named axes",
+    "inverse": "`fk.infer`, parameters from data",
     "export": "`Solution.export`, a function that needs no fkpinn",
     "cuda12": "NVIDIA cards whose driver knows CUDA 12",
     "cuda13": "NVIDIA cards whose driver knows CUDA 13",

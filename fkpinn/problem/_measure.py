@@ -398,7 +398,7 @@ class Along(AbstractMeasure):
         if self.spread:
             x = x + self.spread * jr.normal(fold(_key(rest), "start"), x.shape, rest.dtype)
         x = jax.lax.fori_loop(0, n, step, x)
-        return Draw(layout.point(time, x), region.domain.contains(x))
+        return Draw(layout.placed(ahead, x), region.domain.contains(x))
 
 
 def _key(words: Float[Array, " q"]) -> Any:

@@ -103,6 +103,7 @@ def test_in_time_and_next_to_a_wall():
     np.testing.assert_allclose(late.reach, 0.5 * np.sqrt(1e-4), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_corners_and_reflecting_walls():
     """u = x (2 - x) between a wall at zero and a mirror at one."""
     mixed = {

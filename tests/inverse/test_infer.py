@@ -45,9 +45,9 @@ def _data(kappa, noise, seed):
 
 @pytest.fixture(scope="module")
 def repeats():
-    """A network that is off by a tenth, far more than the noise, and eight sets of data."""
+    """A network that is off by a tenth, far more than the noise, and four sets of data."""
     found = []
-    for seed in range(8):
+    for seed in range(4):
         kappa = float(np.random.default_rng(100 + seed).uniform(0.7, 1.7))
         data = _data(kappa, 0.003, seed)
         found.append((kappa, fk.infer(WRONG, data, n_samples=400, n_paths=128, seed=seed)))
@@ -56,9 +56,9 @@ def repeats():
 
 def test_limits_hold_although_the_network_is_wrong(repeats):
     inside = [low <= k <= high for k, r in repeats for low, high in [r.interval()["kappa"]]]
-    assert sum(inside) >= 6  # of 8: less has a chance of 1 in 170 at 95 %
+    assert sum(inside) >= 3  # of 4: less has a chance of 1 in 70 at 95 %; `bench inverse` has 100
     uncorrected = [abs(r.best["kappa"] - k) < 0.02 * k for k, r in repeats]
-    assert sum(uncorrected) >= 6  # an error of a tenth would not be
+    assert sum(uncorrected) >= 3  # an error of a tenth would not be
 
 
 def test_samples_agree_with_the_curvature(repeats):

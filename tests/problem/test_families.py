@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import fkpinn as fk
 from fkpinn.labels import choose_scheme
@@ -216,3 +217,26 @@ def test_recipes_with_a_range_of_temperatures():
     np.testing.assert_allclose(family.at(beta=4.0).drift(z), one.drift(z))
     both = fk.mean_exit_time(hexagon, lambda x, beta: beta * x[0], beta=fk.Parameter(1.0, 2.0))
     np.testing.assert_allclose(both.drift(jnp.array([1.5, 0.0, 0.0])), [-1.5, 0.0])
+
+
+def test_all_of_space_along_paths(getkey):
+    calls = fk.Problem(
+        fk.Space(1), drift=lambda t, x, sigma: jnp.ones(1, x.dtype) * (-0.5 * sigma**2),
+        diffusion=lambda t, x, sigma: sigma, horizon=1.0, measure=fk.Along([0.0]),
+        terminal=lambda x, strike: jnp.maximum(jnp.exp(x[0]) - strike, 0.0),
+        parameters={"sigma": (0.1, 0.5), "strike": (0.8, 1.2)},
+    )  # fmt: skip
+    z = np.asarray(sample_interior(calls, 4000, key=getkey()))
+    sigma, time, x = z[:, 0], z[:, 2], z[:, 3]
+    normal = (x + 0.5 * sigma**2 * time) / (sigma * np.sqrt(time))
+    assert abs(normal.mean()) < 5 / 4000**0.5 and abs(normal.std() - 1) < 5 / 8000**0.5
+    last = np.asarray(sample_terminal(calls, 100, key=getkey()))
+    assert np.all(last[:, 2] == 1.0) and np.ptp(last[:, 1]) > 0.3
+    at = jnp.array([[0.2, 0.9, 0.0, 0.0], [0.4, 1.1, 0.5, 0.1]])
+    found = fk.estimate_labels(calls, at, n_paths=4096, seed=0)
+    exact = []
+    for vol, strike, t, x in np.asarray(at):
+        spread = vol * (1 - t) ** 0.5
+        up = (x - np.log(strike)) / spread + 0.5 * spread
+        exact.append(np.exp(x) * norm.cdf(up) - strike * norm.cdf(up - spread))
+    assert np.all(np.abs(found.value - np.array(exact)) < 5 * found.stderr + 1e-4)
