@@ -117,3 +117,20 @@ def test_what_is_refused(solution, points, values, words):
 def test_only_families_have_members(solution):
     with pytest.raises(ValueError, match="families"):
         solution.at(kappa=1.0).at(kappa=1.0)
+
+
+@pytest.mark.slow
+def test_families_with_time_and_kinks_in_a_folder(tmp_path):
+    calls = fk.Problem(
+        fk.Space(1), drift=lambda t, x, sigma: jnp.ones(1, x.dtype) * (-0.5 * sigma**2),
+        diffusion=lambda t, x, sigma: sigma, horizon=1.0, measure=fk.Along([0.0], spread=0.2),
+        terminal=lambda x, strike: jnp.maximum(jnp.exp(x[0]) - strike, 0.0),
+        parameters={"sigma": (0.1, 0.5), "strike": (0.8, 1.2)}, name="calls",
+    )  # fmt: skip
+    found = fk.solve(calls, settings=HOW, seed=0, out=tmp_path / "run")
+    assert found.certificate["ci_high"] < 1.0
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "strike" in page and "sigma" in page
+    one = found.at(sigma=0.3, strike=1.0)
+    assert one.animate(tmp_path / "u.gif", frames=3).is_file()
+    assert float(one([0.0, 0.0])) == pytest.approx(0.119, abs=0.03)  # Black and Scholes

@@ -139,27 +139,45 @@ def slice_through(
     truth: Any,
     nodes: int | None = None,
     where: Section | None = None,
+    values: np.ndarray | None = None,
 ):
     """The network and the reference on a grid over one or two axes, NaN outside.
 
-    Rows belong to the second axis, as pictures have them.
+    Rows belong to the second axis, as pictures have them. Parameters of a family have these values,
+    or those in the middle.
     """
     where = where or section(problem)
     nodes = nodes or (160 if len(where.axes) > 1 else 400)
     axes, space = grid_over(problem, where, nodes)
-    values, exact = _values(problem, network, truth, space, where.time)
+    found, exact = _values(problem, network, truth, space, where.time, values)
     shaped = lambda found: found.reshape((nodes,) * len(axes)).T
-    return axes, shaped(values), None if exact is None else shaped(exact)
+    return axes, shaped(found), None if exact is None else shaped(exact)
 
 
 def moments(problem: Problem, network: AbstractField) -> dict[str, np.ndarray]:
-    """The slice of a report at several times: `moment_time`, and `moment_values` of each."""
+    """The slice of a report at several times: `moment_time`, and `moment_values` of each.
+
+    Of a family without time, at several values of its first parameter.
+    """
+    if problem.horizon is None and problem.parameters:
+        return _first_parameter(problem, network)
     if problem.horizon is None:
         return {}
     times = np.linspace(0.0, problem.horizon, _MOMENTS)
     at = [section(problem, time=float(time)) for time in times]
     values = [slice_through(problem, network, None, where=where)[1] for where in at]
     return {"moment_time": times, "moment_values": np.stack(values)}
+
+
+def _first_parameter(problem: Problem, network: AbstractField) -> dict[str, np.ndarray]:
+    (_, law), *_ = problem.layout.parameters
+    seen = np.linspace(law.lower, law.upper, _MOMENTS)
+    found = []
+    for value in seen:
+        given = problem.layout.middle()
+        given[0] = value
+        found.append(slice_through(problem, network, None, values=given)[1])
+    return {"moment_time": seen, "moment_values": np.stack(found)}
 
 
 def profile(problem: Problem, network: AbstractField, truth: Any) -> dict[str, np.ndarray]:
@@ -210,18 +228,20 @@ def _values(
     truth: Any,
     space: np.ndarray,
     time: float | None = None,
+    values: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Of the network and the reference at places; by default the equation has had all its time."""
     with precision(precision_of(network)):
         places = jnp.asarray(space, float)
         inside = np.asarray(contained(problem.domain, places))
         when = problem.layout.start if time is None else time
-        points = problem.layout.point(when, places, problem.layout.middle())[inside]
+        given = problem.layout.middle() if values is None else values
+        points = problem.layout.point(when, places, given)[inside]
 
         def spread(found) -> np.ndarray:
             full = np.full(len(space), np.nan)
             full[inside] = np.asarray(found)
             return full
 
-        values = spread(batched(network, points))
-        return values, None if truth is None else spread(truth.values(points))
+        own = spread(batched(network, points))
+        return own, None if truth is None else spread(truth.values(points))

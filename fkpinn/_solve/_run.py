@@ -509,7 +509,9 @@ def _draw(
 ) -> list[Path]:
     folder = out / "figures"
     folder.mkdir(exist_ok=True)
-    title = name if found is None else f"{name}: relative L2 error {found.l2_rel:.2e}"
+    layout = problem.layout
+    named = ", ".join([name, layout.spelled(layout.middle())]) if layout.parameters else name
+    title = named if found is None else f"{named}: relative L2 error {found.l2_rel:.2e}"
     marks = None
     if labels is not None and problem.dim == 2:
         marks = np.asarray(problem.layout.space(labels.points))

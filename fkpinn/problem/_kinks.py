@@ -101,8 +101,13 @@ class Smoothing(eqx.Module):
 
 
 def smoothing(problem: Problem) -> Smoothing | None:
-    """What time makes of the kinks of a problem on a line; None where it has none, or no noise."""
-    if problem.dim != 1 or problem.terminal is None or problem.diffusion.is_zero:
+    """What time makes of the kinks of a problem on a line; None where it has none, or no noise.
+
+    None of a family, too: its kinks may move with the parameters.
+    """
+    if problem.dim != 1 or problem.parameters:
+        return None
+    if problem.terminal is None or problem.diffusion.is_zero:
         return None
     with precision("float64"):
         found = find_kinks(problem.terminal, *_range(problem))

@@ -55,7 +55,8 @@ def equations(problem: dict[str, Any]) -> list[str]:
         )
     for law in problem.get("parameters", ()):
         name, low, high = html.escape(law["name"]), _number(law["lower"]), _number(law["upper"])
-        between = f"<mo>∈</mo><mo>[</mo>{low}<mo>,</mo>{high}<mo>]</mo>"
+        left, right = (f'<mo stretchy="false">{b}</mo>' for b in "[]")
+        between = f"<mo>∈</mo>{left}{low}<mo>,</mo>{high}{right}"
         lines.append(_math(f"<mi>{name}</mi>{between}"))
     return lines
 

@@ -83,7 +83,10 @@ def run_data(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     if "cloud_at" in fields:
         data["profile"] = _profile(fields)
     if "moment_time" in fields:
+        family = result["about"].get("parameters", ())
+        timed = result["about"]["horizon"] is not None
         data["moments"] = {
+            "name": "t" if timed or not family else family[0]["name"],
             "times": _packed(fields["moment_time"]),
             "values": [_packed(field.ravel()) for field in fields["moment_values"]],
         }

@@ -167,22 +167,23 @@
     return () => { for (const b of buttons) b.setAttribute("aria-pressed", "false"); };
   };
 
-  // chooses a moment; at rest it says nothing of time
-  const timeSlider = (parent, times, choose) => {
-    const row = make("label", { class: "bar dim" }), said = make("span", {}, "move to see other times");
-    const input = make("input", { type: "range", min: "0", max: String(times.length - 1), step: "1", value: "0", "aria-label": "time" });
-    row.append(make("span", {}, "time"), input, said);
+  // chooses a moment, or a value of a parameter; at rest it says nothing of these
+  const timeSlider = (parent, times, name, choose) => {
+    const what = name === "t" ? "time" : name, rest = name === "t" ? "move to see other times" : `move to see other values of ${name}`;
+    const row = make("label", { class: "bar dim" }), said = make("span", {}, rest);
+    const input = make("input", { type: "range", min: "0", max: String(times.length - 1), step: "1", value: "0", "aria-label": what });
+    row.append(make("span", {}, what), input, said);
     parent.append(row);
-    input.addEventListener("input", () => { said.textContent = `t = ${spell(times[+input.value])}`; choose(+input.value); });
-    return { rest: () => { said.textContent = "move to see other times"; } };
+    input.addEventListener("input", () => { said.textContent = `${name} = ${spell(times[+input.value])}`; choose(+input.value); });
+    return { rest: () => { said.textContent = rest; } };
   };
 
   const drawField = (parent, run) => {
     const axes = run.axes.map(unpack), layers = Object.fromEntries(Object.entries(run.layers).map(([k, v]) => [k, unpack(v)]));
-    const moments = run.moments ? { times: unpack(run.moments.times), values: run.moments.values.map(unpack) } : null;
+    const moments = run.moments ? { name: run.moments.name, times: unpack(run.moments.times), values: run.moments.values.map(unpack) } : null;
     if (axes.length === 1) {
       const series = Object.fromEntries(Object.entries(layers).filter(([name]) => name !== "difference"));
-      if (moments) for (let k = 0; k < moments.times.length; k += 2) series[`at t = ${spell(moments.times[k])}`] = moments.values[k];
+      if (moments) for (let k = 0; k < moments.times.length; k += 2) series[`at ${moments.name} = ${spell(moments.times[k])}`] = moments.values[k];
       return drawLines(parent, Array.from(axes[0]), series, { xlabel: "x₁", label: "solution" });
     }
     const bar = make("div", { class: "bar" }), readout = make("div", { class: "readout" }, "Point at the map to read values.");
@@ -237,7 +238,7 @@
     };
     let slider = null;
     const release = layered(Object.keys(layers), bar, (name) => { shown = name; if (slider) slider.rest(); plot.redraw(); });
-    if (moments) slider = timeSlider(parent, moments.times, (k) => { shown = k; release(); plot.redraw(); });
+    if (moments) slider = timeSlider(parent, moments.times, moments.name, (k) => { shown = k; release(); plot.redraw(); });
     if (points && run.flat) {
       const button = make("button", { type: "button", "aria-pressed": "false" }, "label points");
       button.addEventListener("click", () => { dots = !dots; button.setAttribute("aria-pressed", String(dots)); plot.redraw(); });
@@ -251,7 +252,7 @@
       const i = Math.round(((x - all.x[0]) / (all.x[1] - all.x[0])) * (xs.length - 1)), j = Math.round(((y - all.y[0]) / (all.y[1] - all.y[0])) * (ys.length - 1));
       const within = i >= 0 && j >= 0 && i < xs.length && j < ys.length;
       const read = (field) => (within ? spell(field[j * xs.length + i]) : "–");
-      const values = Number.isInteger(shown) ? [`network at t = ${spell(moments.times[shown])} ${read(moments.values[shown])}`]
+      const values = Number.isInteger(shown) ? [`network at ${moments.name} = ${spell(moments.times[shown])} ${read(moments.values[shown])}`]
         : Object.entries(layers).map(([name, field]) => `${name} ${read(field)}`);
       readout.textContent = `x₁ = ${spell(x)}, x₂ = ${spell(y)}: ${values.join(", ")}`;
     });
