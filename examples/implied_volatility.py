@@ -16,7 +16,7 @@ def main(
     """Solve for all volatilities, infer one from nine prices, and return it."""
     family = fk.Problem(
         fk.Space(1),  # the logarithm of the price of the stock over the strike
-        drift=lambda t, x, sigma: jnp.array([1.0]) * (RATE - 0.5 * sigma**2),
+        drift=lambda t, x, sigma: jnp.stack([RATE - 0.5 * sigma**2]),
         diffusion=lambda t, x, sigma: sigma,
         reaction=RATE,
         horizon=1.0,
