@@ -31,6 +31,18 @@ SMALL = Settings().changed(
     }
 )
 
+# settings of the gallery's scripts and notebooks when they are only tried
+OF_EXAMPLES = {
+    "network.widths": (8, 8),
+    "points.n_collocation": 80,
+    "points.n_boundary": 40,
+    "points.n_test": 50,
+    "labels.p_data": 0.2,
+    "labels.n_paths": 20,
+    "training.steps": 5,
+    "certificate.seconds": 1.0,
+}
+
 
 def finished_run(folder, name="met", *, fields=(), **changes):
     """A run folder as `fkpinn solve` leaves it, made of a few numbers."""

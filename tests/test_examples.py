@@ -5,22 +5,12 @@ import math
 from pathlib import Path
 
 import pytest
+from run_folders import OF_EXAMPLES
 
 from fkpinn._solve import PRESETS, Settings
 
 FOLDER = Path(__file__).parents[1] / "examples"
-SMALL = Settings().changed(
-    {
-        "network.widths": (8, 8),
-        "points.n_collocation": 80,
-        "points.n_boundary": 40,
-        "points.n_test": 50,
-        "labels.p_data": 0.2,
-        "labels.n_paths": 20,
-        "training.steps": 5,
-        "certificate.seconds": 1.0,
-    }
-)
+SMALL = Settings().changed(OF_EXAMPLES)
 # what a network of two times eight units gives after five steps, or few paths; rounding differs
 # between machines, and steps make it larger
 FOUND = {

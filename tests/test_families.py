@@ -97,6 +97,8 @@ def test_pictures_are_of_the_middle(solution, tmp_path):
     assert "kappa" in FAMILY._repr_html_()
     with pytest.raises(ValueError, match=r"solution\.at"):
         solution.to_xarray()
+    with pytest.raises(ValueError, match="of all its problems"):
+        solution.plot(certificate=solution.certify(n_points=16, n_paths=4, dt=1e-2))
 
 
 @pytest.mark.parametrize(

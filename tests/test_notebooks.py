@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from run_folders import OF_EXAMPLES
 
 ROOT = Path(__file__).parents[1]
 spec = importlib.util.spec_from_file_location("make_notebooks", ROOT / "tools/make_notebooks.py")
@@ -70,16 +71,6 @@ for cell in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["cells"]:
 assert shown in ([], [names["picture"]])
 assert Path(names["picture"]).read_bytes()[:4] == b"\\x89PNG"
 """
-SMALL = {
-    "network.widths": [8, 8],
-    "points.n_collocation": 80,
-    "points.n_boundary": 40,
-    "points.n_test": 50,
-    "labels.p_data": 0.2,
-    "labels.n_paths": 20,
-    "training.steps": 5,
-    "certificate.seconds": 1.0,
-}
 
 
 def test_notebooks_are_what_the_scripts_make():
@@ -135,7 +126,7 @@ def test_a_notebook_is_whole(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_a_notebook_runs(path, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(path), json.dumps(SMALL)],
+        [sys.executable, "-c", RUN, str(path), json.dumps(OF_EXAMPLES)],
         cwd=tmp_path, env=os.environ | {"MPLBACKEND": "agg"}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

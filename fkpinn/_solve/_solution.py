@@ -134,25 +134,16 @@ class Solution(eqx.Module):
         """Points with their parameters in front."""
         if not values:
             return points
-        traced = [isinstance(given, Tracer) for given in (points, *values.values())]
-        if not any(traced):
-            ahead: Any = self.layout.checked_values(values)
-            rows = np.asarray(points, float)
-            if rows.ndim not in (1, 2) or rows.shape[-1] != self.layout.single.n_coords:
-                n = self.layout.single.n_coords
-                raise ValueError(
-                    f"`points` must have shape ({n},) or (n, {n}); got shape {rows.shape}."
-                )
-            front = np.broadcast_to(ahead, (*rows.shape[:-1], len(ahead)))
-            return np.concatenate([front, rows], axis=-1)
-        names = [name for name, _ in self.layout.parameters]
-        if set(values) != set(names):
-            self.layout.checked_values(dict.fromkeys(values, 0.0))  # says what is wrong
-        dtype = jnp.result_type(float)
-        rows = jnp.asarray(points, dtype)
-        ahead = jnp.stack([jnp.asarray(values[name], dtype) for name in names])
-        front = jnp.broadcast_to(ahead, (*rows.shape[:-1], len(names)))
-        return jnp.concatenate([front, rows], axis=-1)
+        traced = any(isinstance(given, Tracer) for given in (points, *values.values()))
+        numbers: Any = jnp if traced else np
+        self.layout.check_names(values)
+        if not traced:
+            self.layout.checked_values(values)
+        rows = numbers.asarray(points, float)
+        self._check_shape(rows, self.layout.single)
+        own = [numbers.asarray(values[name], rows.dtype) for name, _ in self.layout.parameters]
+        ahead = numbers.broadcast_to(numbers.stack(own), (*rows.shape[:-1], len(own)))
+        return numbers.concatenate([ahead, rows], axis=-1)
 
     def _at(self, function: Callable[..., Any], points: Any) -> Array:
         """In the network's own precision; the result comes in the caller's."""
@@ -168,8 +159,8 @@ class Solution(eqx.Module):
             found = np.asarray(_at_points(function, self.network, array))
         return jnp.asarray(found, wanted)
 
-    def _check_shape(self, array: Any) -> None:
-        n = self.layout.n_coords
+    def _check_shape(self, array: Any, layout: Layout | None = None) -> None:
+        n = (layout or self.layout).n_coords
         if array.ndim not in (1, 2) or array.shape[-1] != n:
             raise ValueError(
                 f"`points` must have shape ({n},) or (n, {n}); got shape {array.shape}."
@@ -269,6 +260,11 @@ class Solution(eqx.Module):
             The path if there is one, else the figure.
         """
         if self.layout.parameters:
+            if certificate is not None:
+                raise ValueError(
+                    "`certificate` of a family is of all its problems, and one of them is drawn; "
+                    "choose it: `one = solution.at(...)`, `one.plot(certificate=one.certify())`."
+                )
             one = self._single()
             return one.plot(path, axes=axes, at=at, time=time, reference=reference)
         problem = self._problem("plot")

@@ -7,14 +7,14 @@ import numpy as np
 
 from .._compute import precision
 from .._field import AbstractField
-from ..labels import Labels, estimate_defect
+from ..labels import Labels, defect_problem
 from ..loss import cast
 from ..nn import AbstractHard
 from ..problem import Problem
 from ..sampling import sample_interior
 from ._cuts import batched
 from ._job import Job
-from ._label import label
+from ._label import label, label_at
 from ._network import harden
 from ._solution import Solution
 
@@ -60,16 +60,17 @@ def begin_near(job: Job) -> tuple[Job, Labels | None, list[str]]:
     scratch = dataclasses.replace(job, start=None)
     n = settings.n_labels
     if n == 0 or not job.how.labelled:
-        return _near(job, network), None, []
+        note = "start: without labels it is not known how far the given network is off"
+        return _near(job, network), None, [note]
     stream = job.stream / "labels"
     points = sample_interior(job.problem, n, dtype=jnp.float32, key=(stream / "points").key)
     usual = settings.labels.n_paths
+    fewer = settings.changed({"labels.n_paths": max(usual // _PATHS, min(usual, _FEWEST))})
     with precision("float32"):
-        lacks = estimate_defect(
-            job.problem, cast(network, "float32"), points,
-            n_paths=max(usual // _PATHS, min(usual, _FEWEST)), seed=(stream / "start").seed,
-            warn=False, progress=job.progress,
-        )  # fmt: skip
+        of_lack = defect_problem(job.problem, cast(network, "float32"))
+        lacks = label_at(
+            dataclasses.replace(job, problem=of_lack, settings=fewer), points, stream / "start"
+        )
     with precision("float64"):
         exact = jnp.asarray(np.asarray(points, np.float64))
         here = np.asarray(batched(cast(network, "float64"), exact))

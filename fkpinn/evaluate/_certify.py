@@ -10,23 +10,21 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from .._compute import FEW_DIMENSIONS, precision, quickly_compiled
+from .._compute import FEW_DIMENSIONS, precision
 from .._interval import skewed_limits
 from .._progress import AbstractProgress
 from .._streams import Stream
 from .._together import clock
 from ..labels import Labels
 from ..loss import cast
-from ..problem import Problem, Uniform, residual
+from ..problem import Problem, Uniform
 from ..report import certificate_html
 from ..sampling import sample_interior
 from ..sde import AbstractWalk
-from ._defect_paths import DefectPaths, first_precision, values_at
+from ._defect_paths import DefectPaths, first_precision, residuals_at, values_at
 from ._lack import lack_of_differences
 from ._outside import Outside, fitted, watched
 from ._remainder import remainder
@@ -42,7 +40,6 @@ _MOST = 1 << 20  # paths a point
 _SINGLE = 1e-3  # relative error below which single precision is not enough: on `met`, rounding of
 # residuals alone adds up to 1e-4 along the paths
 _POOL = 32  # points whose residuals are looked at, for each that is taken; fewer where they cost
-_AT_A_TIME = 1024
 _LOOK = 256  # points of a first look, which tells the precision
 _FEW = 256  # points that tell what differences may have done
 
@@ -228,7 +225,7 @@ def _points(
             return np.asarray(sample_interior(problem, n, key=key)), _Sample(np.ones(n))
         most = _POOL if problem.dim <= FEW_DIMENSIONS else _POOL // 4
         pool = sample_interior(problem, most * n, key=key)
-        lack = np.abs(np.asarray(_residuals(problem, cast(candidate, "float64"), pool)))
+        lack = np.abs(np.asarray(residuals_at(problem, cast(candidate, "float64"), pool)))
     # where it is not finite it counts as the worst: paths from there say what is wrong
     lack = np.where(np.isfinite(lack), lack, np.max(lack, initial=0.0, where=np.isfinite(lack)))
     chance = np.full(len(lack), 1.0 / len(lack))
@@ -238,13 +235,6 @@ def _points(
     chosen = np.minimum(np.searchsorted(np.cumsum(chance), at), len(lack) - 1)
     weights = 1.0 / (len(lack) * chance[chosen])
     return np.asarray(pool)[chosen], _Sample(weights, len(lack))
-
-
-@quickly_compiled
-def _residuals(
-    problem: Problem, candidate: Callable[..., Any], points: Float[Array, "n z"]
-) -> Float[Array, " n"]:
-    return jax.lax.map(lambda z: residual(problem, candidate, z), points, batch_size=_AT_A_TIME)
 
 
 def _with_remainder(

@@ -22,7 +22,7 @@ from ..labels import (
     steps_for,
 )
 from ..loss import cast
-from ..problem import Problem, Stable
+from ..problem import Problem, Stable, residual
 from ..sde import AbstractWalk
 from ._outside import Outside
 
@@ -33,6 +33,7 @@ _REFINE = 64  # shorter steps where residuals have their peaks: next to walls, a
 _DERIVATIVES = 1 << 20  # of a layer's unit, along the coordinates of all paths, at a time
 _CALLED = (512,)  # paths whose residuals are asked for in one call of a function from outside
 _FORGET = 1e-3  # discount at which a path ends; a share of the error again
+_AT_A_TIME = 1024  # points of residuals
 
 
 def first_precision(problem: Problem, candidate: Callable[..., Any] | None = None) -> str:
@@ -158,3 +159,11 @@ class DefectPaths:
 def values_at(candidate: Callable[..., Any], points: Float[Array, "n z"]) -> Float[Array, " n"]:
     """A candidate at many points."""
     return jax.vmap(lambda z: candidate(z))(points)
+
+
+@quickly_compiled
+def residuals_at(
+    problem: Problem, candidate: Callable[..., Any], points: Float[Array, "n z"]
+) -> Float[Array, " n"]:
+    """The residual of a candidate at many points, some at a time."""
+    return jax.lax.map(lambda z: residual(problem, candidate, z), points, batch_size=_AT_A_TIME)

@@ -26,9 +26,10 @@ from .._progress import AbstractProgress
 from .._streams import Stream
 from ..labels import Labels, defect_problem
 from ..loss import cast
-from ..problem import Problem, residual
+from ..problem import Problem
 from ..sde import AbstractWalk
-from ._defect_paths import DefectPaths, first_precision
+from ._asked import asked
+from ._defect_paths import DefectPaths, first_precision, residuals_at
 from ._lack import lack_of_differences
 from ._lines import NODES, lines_through
 from ._outside import Outside, fitted, watched
@@ -50,7 +51,6 @@ _INSIDE = 0.9  # the same over the way to the wall, where nothing is known there
 _FLAT = 0.01  # of the shortest lines over that of the longest, at least
 _AT_WALL = 1e-6  # way to the wall over the size of the domain that counts as none
 _SINGLE = 1e-2  # length of lines over that size below which single precision is not enough
-_AT_A_TIME = 1024
 _REST = 0.25  # of what one degree more has changed, for what more degrees might
 _GAIN = 20.0  # what slopes make of an error in values, over the length: at walls 5.5 + 9 + 4.5 + 1
 
@@ -397,7 +397,7 @@ def _shorter(
         x = layout.space(at)[:, None, None] + reach[:, None, None, None] * axes.stretched(both)
         z = layout.placed(layout.ahead(at)[:, None, None], x).reshape(-1, layout.n_coords)
         inside = np.asarray(_distances(problem, z)) < 0
-        lack = np.asarray(_residuals(problem, exact, z))
+        lack = np.asarray(residuals_at(problem, exact, z))
     lack, inside = (a.reshape(len(points), 2, _LOOKS) for a in (lack, inside))
     used = np.all(inside & np.isfinite(lack), axis=1, keepdims=True)
     lack = np.where(used, lack, 0.0)
@@ -439,15 +439,7 @@ def _ways(
 def _checked(
     problem: Problem, points: Any, n_paths: Any, half_width: Any, level: float, seconds: float
 ) -> np.ndarray:
-    points = np.asarray(points, float)
-    if points.ndim != 2 or points.shape[1] != problem.n_coords or len(points) == 0:
-        raise ValueError(
-            f"`points` must have shape (n, {problem.n_coords}), n >= 1; got shape {points.shape}."
-        )
-    if half_width is not None and not 0 < half_width < math.inf:
-        raise ValueError(f"`half_width` must be positive; got {half_width}.")
-    if half_width is not None and n_paths is not None:
-        raise ValueError("Give `n_paths` or `half_width`, not both.")
+    points = asked(problem, points, n_paths, half_width)
     if n_paths is not None and n_paths < 1:
         raise ValueError(f"`n_paths` must be positive; got {n_paths}.")
     if not 0 < level < 1:
@@ -480,13 +472,6 @@ def _difference_of_slopes(
 @quickly_compiled
 def _distances(problem: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]:
     return jax.vmap(problem.domain.signed_distance)(problem.layout.space(points))
-
-
-@quickly_compiled
-def _residuals(
-    problem: Problem, candidate: Callable[..., Any], points: Float[Array, "n z"]
-) -> Float[Array, " n"]:
-    return jax.lax.map(lambda z: residual(problem, candidate, z), points, batch_size=_AT_A_TIME)
 
 
 @quickly_compiled

@@ -11,6 +11,7 @@ from .._progress import AbstractProgress
 from ..labels import Labels
 from ..problem import Problem
 from ..sde import AbstractWalk
+from ._asked import asked
 from ._defect_paths import DefectPaths, first_precision
 from ._lack import lack_of_differences
 from ._outside import Outside, fitted, watched
@@ -67,15 +68,7 @@ def value_with_interval(
         seed: fixes everything random.
         progress: told how many paths have ended.
     """
-    points = np.asarray(points, float)
-    if points.ndim != 2 or points.shape[1] != problem.n_coords or len(points) == 0:
-        raise ValueError(
-            f"`points` must have shape (n, {problem.n_coords}), n >= 1; got shape {points.shape}."
-        )
-    if half_width is not None and not 0 < half_width < math.inf:
-        raise ValueError(f"`half_width` must be positive; got {half_width}.")
-    if half_width is not None and n_paths is not None:
-        raise ValueError("Give `n_paths` or `half_width`, not both.")
+    points = asked(problem, points, n_paths, half_width)
     candidate = fitted(problem, candidate)
     with watched(candidate):
         paths = DefectPaths(

@@ -1,5 +1,6 @@
 """Parameters of a family from measurements, with limits that hold noise and the solver's error."""
 
+import importlib.util
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from ._data import Observations
 
 _STARTS = 32  # of the search for the best values
 _STEPS = 60  # of Gauss and Newton each
-_EDGE = 1e-4  # of the unit interval, where a search starts at the least
+_EDGE = 1e-4  # of the unit interval, how near to its ends a search comes
 _SMALL = 0.5  # noise of corrections over that of the data, which is small enough
 _ROUNDS = 5  # of corrections, each with more paths or at a better place
 _FIRST = 0.05  # of the ranges, within which corrections are first measured
@@ -111,6 +112,10 @@ def infer(
         seed: fixes everything random.
         progress: told how far paths are.
     """
+    if importlib.util.find_spec("blackjax") is None:
+        raise ImportError(
+            '`infer` needs blackjax: pip install "fkpinn[inverse]", or pip install blackjax.'
+        )
     solution: Any = family
     if isinstance(family, Problem) and family.parameters:
         solution = solve(family, seed=seed, progress=progress)
@@ -408,12 +413,8 @@ def _sampled(model: _Model, y: Array, n: int, stream: Stream) -> tuple[np.ndarra
 @eqx.filter_jit
 def _chains(model: _Model, starts: Float[Array, "c k"], warm: Array, keys: Array) -> Array:
     """Values along chains of NUTS, each with step and metric of its own."""
-    try:
-        import blackjax
-    except ImportError as error:
-        raise ImportError(
-            '`infer` needs blackjax: pip install "fkpinn[inverse]", or pip install blackjax.'
-        ) from error
+    import blackjax
+
     density = model.log_density
 
     def chain(start, warm, keys):

@@ -186,25 +186,22 @@ class Layout(eqx.Module):
             x: the place.
             values: of the parameters, for all or one row a point.
         """
-        shape = (*x.shape[:-1], 1)
-        found = [x]
-        if self.timed:
-            found.insert(0, jnp.broadcast_to(jnp.asarray(time, x.dtype)[..., None], shape))
-        if self.parameters:
-            given = jnp.asarray(values, x.dtype)
-            found.insert(0, jnp.broadcast_to(given, (*x.shape[:-1], self.n_parameters)))
-        return x if len(found) == 1 else jnp.concatenate(found, axis=-1)
+        return self._point(jnp, time, x, values)
 
     def points(self, time: Any, x: np.ndarray, values: Any = ()) -> np.ndarray:
         """The same for arrays of NumPy."""
-        shape = (*x.shape[:-1], 1)
-        found = [x]
+        return self._point(np, time, x, values)
+
+    def _point(self, numbers: Any, time: Any, x: Any, values: Any) -> Any:
+        """The same for either library of arrays."""
+        found, rows = [x], x.shape[:-1]
         if self.timed:
-            found.insert(0, np.broadcast_to(np.asarray(time, x.dtype)[..., None], shape))
+            when = numbers.asarray(time, x.dtype)[..., None]
+            found.insert(0, numbers.broadcast_to(when, (*rows, 1)))
         if self.parameters:
-            given = np.asarray(values, x.dtype)
-            found.insert(0, np.broadcast_to(given, (*x.shape[:-1], self.n_parameters)))
-        return x if len(found) == 1 else np.concatenate(found, axis=-1)
+            given = numbers.asarray(values, x.dtype)
+            found.insert(0, numbers.broadcast_to(given, (*rows, self.n_parameters)))
+        return x if len(found) == 1 else numbers.concatenate(found, axis=-1)
 
     def joined(self, *arguments: Array) -> SpaceTimePoint:
         """The point from what functions of the user are called with, where these are all."""
@@ -247,8 +244,8 @@ class Layout(eqx.Module):
         least, most = self.ranges()
         return self.points(0.0, lower, least), self.points(self.horizon or 0.0, upper, most)
 
-    def checked_values(self, given: Mapping[str, Any]) -> np.ndarray:
-        """Values of all parameters in their order, or an error that names what is wrong."""
+    def check_names(self, given: Mapping[str, Any]) -> None:
+        """Refuse names that are not those of all parameters."""
         known = dict(self.parameters)
         if set(given) != set(known):
             has = f"has the parameters {', '.join(known)}" if known else "has no parameters"
@@ -256,7 +253,11 @@ class Layout(eqx.Module):
                 f"Values of all parameters, and of no others, are needed: the problem {has}; got "
                 f"{', '.join(given) or 'none'}."
             )
-        values = [float(given[name]) for name in known]
+
+    def checked_values(self, given: Mapping[str, Any]) -> np.ndarray:
+        """Values of all parameters in their order, or an error that names what is wrong."""
+        self.check_names(given)
+        values = [float(given[name]) for name, _ in self.parameters]
         for (name, law), value in zip(self.parameters, values, strict=True):
             slack = 1e-9 * (law.upper - law.lower)
             if not law.lower - slack <= value <= law.upper + slack:

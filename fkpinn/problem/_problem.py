@@ -165,6 +165,15 @@ class Problem(eqx.Module):
 
     def _check_family(self) -> None:
         """Refuse a family if one of its problems cannot be right, and say which."""
+        known = lambda node: isinstance(node, Coefficient)
+        data = [node for node in jax.tree.leaves(self, is_leaf=known) if known(node)]
+        read = {name for each in data for name in each.reads}
+        unread = [name for name in self.parameters if name not in read]
+        if unread and isinstance(self.dynamics, Dynamics):  # one's own may read points
+            raise ValueError(
+                f"`parameters` has {', '.join(unread)}, which no function names among its "
+                f"arguments. Try `lambda x, {unread[0]}: ...`, or leave it out."
+            )
         for values in corners(self.layout):
             named = self.layout.spelled(values)
             try:

@@ -191,6 +191,11 @@ def test_what_a_family_cannot_have_is_refused():
         fk.Problem(DISK, source=lambda x, other: other, parameters={"a": (0.0, 1.0)})
 
 
+def test_a_parameter_that_nothing_reads_is_refused():
+    with pytest.raises(ValueError, match="has b, which no function names"):
+        fk.Problem(DISK, source=lambda x, a: a, parameters={"a": (0.0, 1.0), "b": (0.0, 1.0)})
+
+
 def test_a_corner_that_is_ill_posed_is_named():
     with pytest.raises(ValueError, match=r"With a = -60: .*reaction"):
         fk.Problem(DISK, reaction=lambda x, a: a, parameters={"a": (-60.0, 1.0)})
