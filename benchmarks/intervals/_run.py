@@ -15,7 +15,7 @@ from fkpinn.sampling import sample_interior
 
 from .._common import say, surroundings
 
-PROBLEMS = ("ou-exit-10d", "ou-exit-50d")
+PROBLEMS = ("ou-exit-10d", "ou-exit-50d", "two-body-100d", "two-body-1000d")
 _LEVEL = 0.95
 
 

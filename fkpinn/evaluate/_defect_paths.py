@@ -93,7 +93,7 @@ class DefectPaths:
             usual = steps_for(problem, self.points, self.walk, _REACH)
         self.long: bool = not dt and usual.refine > 1
         refine = _REFINE if dt else max(_REFINE, usual.refine)
-        self.steps: Steps = Steps(dt or usual.dt, refine if self.stepped else 1)
+        self.steps: Steps = Steps(dt or usual.dt, refine if self.stepped else 1, usual.near)
 
     def run(
         self,

@@ -47,8 +47,8 @@ def lack_of_differences(
         starts = jnp.asarray(points, jnp.float32)
         steps = steps_for(linear, starts, choose_scheme(linear, "default").walk, _REACH)
         seen = visited_places(
-            linear, starts, n_paths=_PATHS, dt=steps.dt, refine=steps.refine,
-            seed=(stream / "paths").seed, n_steps=_ENDLESS, most=max(len(points) * _PATHS, 1 << 14),
+            linear, starts, n_paths=_PATHS, **steps._asdict(), seed=(stream / "paths").seed,
+            n_steps=_ENDLESS, most=max(len(points) * _PATHS, 1 << 14),
         )  # fmt: skip
     with precision("float64"):
         places = jnp.asarray(np.asarray(seen.point, np.float64))
@@ -89,7 +89,7 @@ def _at_walls(
     unit = linear.with_data("local time", source=0.0, boundary=walls, exterior=outside, end=0.0)
     with precision("float32"):
         seed = (stream / "local").seed
-        how = {"dt": steps.dt, "refine": steps.refine, "seed": seed, "warn": False}
+        how = steps._asdict() | {"seed": seed, "warn": False}
         found = estimate_labels(unit, starts, n_paths=_PATHS, **how)
     return largest * np.abs(np.asarray(found.value, np.float64))
 

@@ -106,7 +106,7 @@ def occupation_bound(
     steps = _steps(problem, drawn, scheme)
     found = visited_places(
         problem, starts, n_paths=n_paths, dt=dt or steps.dt, refine=1 if dt else steps.refine,
-        scheme=scheme, seed=(stream / "paths").seed, n_steps=_ENDLESS,
+        near=steps.near, scheme=scheme, seed=(stream / "paths").seed, n_steps=_ENDLESS,
         most=max(n_points * n_paths, 1 << 16),
         progress=Renamed(progress or SilentProgress(), "second bound"),
     )  # fmt: skip

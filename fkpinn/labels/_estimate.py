@@ -59,7 +59,7 @@ def estimate_labels(
     read_every: int = 1,
     forget: float = 1e-7,
     refine: int | None = None,
-    near: float = NEAR,
+    near: float | None = None,
     bias: bool = False,
     throw: bool = True,
     warn: bool = True,
@@ -95,7 +95,8 @@ def estimate_labels(
         refine: next to absorbing walls and in strong drift steps are up to so many times shorter (a
             power of 2 up to 1024), where the problem has no horizon; by default 1 with a `dt` of
             yours, else what `fkpinn.labels.steps_for` says.
-        near: there a step reaches no further than the way to the wall over this.
+        near: there a step reaches no further than the way to the wall over this; by default 4, in
+            hundreds of dimensions what `fkpinn.labels.steps_for` says.
         bias: run half as many paths with twice the step as well, and compare.
         throw: raise if paths were cut; if False, look at `Labels.unfinished`.
         warn: warn where single paths dominate the average at many points; `provenance["heavy"]`
@@ -117,8 +118,8 @@ def estimate_labels(
         if unused := [name for name, value in given.items() if value is not None]:
             raise ValueError(f"`scheme='branching'` has no use for {unused}; leave them away.")
         return branching_labels(problem, points, n_paths=n_paths, seed=seed, progress=progress)
-    steps = _steps(problem, points, scheme, dt, refine, t_max)._replace(near=near)
-    dt, refine = steps.dt, steps.refine
+    steps = _steps(problem, points, scheme, dt, refine, near, t_max)
+    dt, refine, near = steps
     how: dict[str, Any] = {
         "scheme": scheme, "t_max": t_max, "antithetic": antithetic, "control": control,
         "read_every": read_every, "forget": forget, "refine": refine,
@@ -163,15 +164,16 @@ def _steps(
     scheme: str | AbstractWalk,
     dt: float | None,
     refine: int | None,
+    near: float | None,
     t_max: float = float("inf"),
 ) -> Steps:
     """What the caller wants, or what fits the problem."""
-    if dt is not None:
-        return Steps(dt, 1 if refine is None else refine)
-    cut = bool(np.isfinite(t_max))
-    if refine is not None or cut:
-        return Steps(step_size(problem, points), 1 if refine is None else refine)
-    return steps_for(problem, points, choose_scheme(problem, scheme).walk)
+    if dt is None and refine is None and np.isinf(t_max):
+        found = steps_for(problem, points, choose_scheme(problem, scheme).walk)
+    else:
+        each = step_size(problem, points) if dt is None else dt
+        found = Steps(each, 1 if refine is None else refine)
+    return found if near is None else found._replace(near=near)
 
 
 def _estimated(
@@ -244,6 +246,7 @@ def visited_places(
     n_paths: int,
     dt: float | None = None,
     refine: int | None = None,
+    near: float | None = None,
     scheme: str | AbstractWalk = "default",
     seed: int = 0,
     n_steps: int | None = None,
@@ -259,6 +262,7 @@ def visited_places(
         n_paths: from each point, at least 2.
         dt: time step; by default from the size of the domain.
         refine: how much shorter steps may be next to walls, see `estimate_labels`.
+        near: what next to walls means, see there.
         scheme: how paths move and end, see `SCHEMES`.
         seed: fixes every random number.
         n_steps: paths are cut after so many, if given; a walk on spheres is not.
@@ -269,9 +273,10 @@ def visited_places(
     Returns:
         `Visits`: `time * f(point)` has the mean of the integral of `f` along paths, discounted.
     """
-    how = {"n_paths": n_paths, "dt": dt, "refine": refine, "scheme": scheme, "seed": seed}
+    how = {"n_paths": n_paths, "dt": dt, "refine": refine, "near": near, "scheme": scheme}
+    how |= {"seed": seed, "n_steps": n_steps, "most": most}
     with using(compute):
-        plan, lanes, batches = _visiting(problem, points, **how, n_steps=n_steps, most=most)
+        plan, lanes, batches = _visiting(problem, points, **how)
         progress, found, done = progress or SilentProgress(), [], 0
         progress.start("paths for points of the residual", len(points) * n_paths)
         for ended in run_batches(plan, batches, lanes):
@@ -294,7 +299,7 @@ def compile_visits(
 ) -> None:
     """Compile what `visited_places` needs for work of this kind, without running a path."""
     plan, lanes, batches = _visiting(
-        problem, points, n_paths=n_paths, dt=dt, refine=refine, scheme=scheme, seed=0,
+        problem, points, n_paths=n_paths, dt=dt, refine=refine, near=None, scheme=scheme, seed=0,
         n_steps=n_steps, most=most,
     )  # fmt: skip
     for count in sorted({count for _, count in batches}):
@@ -308,16 +313,17 @@ def _visiting(
     n_paths: int,
     dt: float | None,
     refine: int | None,
+    near: float | None,
     scheme: str | AbstractWalk,
     seed: int,
     n_steps: int | None,
     most: int,
 ) -> tuple[Plan, Lanes, list[tuple[int, int]]]:
     """The work of `visited_places`."""
-    dt, refine, _ = _steps(problem, points, scheme, dt, refine)
+    dt, refine, near = _steps(problem, points, scheme, dt, refine, near)
     _, plan = _planned(
         problem, points, n_paths=n_paths, dt=dt, scheme=scheme, read_every=1, forget=1e-7,
-        refine=refine, seed=(Stream(seed) / "paths").seed,
+        refine=refine, near=near, seed=(Stream(seed) / "paths").seed,
     )  # fmt: skip
     total = len(points) * n_paths
     plan = plan._replace(visits=min(most, max(total, _PLACES)))

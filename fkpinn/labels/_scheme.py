@@ -38,10 +38,13 @@ SCHEMES: dict[str, AbstractWalk] = {
 
 _REACH = 0.005  # of a step, over the size of the domain
 _FAR = 0.02  # the same in many dimensions, away from walls
+_TO_EXIT = 64.0  # steps, at least, in the mean time to leave a ball as wide as the domain
+_FAR_TO_EXIT = 4.0  # the same away from walls
 _CHANGE = 0.1  # of drift and discount in a long step, about
 _MOST_REFINED = 1024
 _LOOKS, _ITERATIONS = 64, 8  # points, and products, that tell how fast drift changes
 _DETAILS = 20.0  # a domain counts as no larger than so many of its smallest details
+_SPHERES = 30  # dimensions up to which spheres are chosen: walks take some ten in each of them
 _SHELL = 0.02  # of a detail, at most, for the layer in which a walk on spheres ends
 
 
@@ -82,7 +85,7 @@ def choose_scheme(
     if not cut and _fits("stable-spheres", problem):
         reason = "nothing but jumps of a stable process: spheres need no time step"
         return Choice("stable-spheres", SCHEMES["stable-spheres"], reason)
-    if not cut and _fits("spheres", problem):
+    if not cut and problem.dim <= _SPHERES and _fits("spheres", problem):
         reason = "constant diffusion, no drift, constant reaction: spheres need no time step"
         return Choice("spheres", _spheres(problem), reason)
     if problem.jumps is not None:
@@ -131,9 +134,11 @@ def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REA
 
     The diagonal of the bounding box, which grows with the root of the dimension while the way to
     the wall does not, counts as that of a square as wide; and where holes are small, no more than
-    twenty times their detail (`AbstractDomain.detail`), or paths would jump over them.
+    twenty times their detail (`AbstractDomain.detail`), or paths would jump over them. In hundreds
+    of dimensions a path leaves a ball after a time that falls with their number, and so do steps.
     """
-    length = reach * min(_size(problem), _DETAILS * problem.domain.detail())
+    size = _size(problem)
+    length = min(reach * min(size, _DETAILS * problem.domain.detail()), _way(problem, _TO_EXIT))
     step = _time_over(problem, points, length)
     return step if problem.horizon is None else min(step, problem.horizon / 100)
 
@@ -161,16 +166,27 @@ def steps_for(
     ends = all(problem.absorbing()) and not problem.timed
     if not (isinstance(walk, Scheme) and ends and (holes or many)):
         return Steps(dt, 1)
-    longest = (_FAR if many else reach) * size
+    longest = min((_FAR if many else reach) * size, _way(problem, _FAR_TO_EXIT))
     long = min(_time_over(problem, points, longest), _CHANGE / max(_rate(problem, points), 1e-300))
     shortest = 0.25 * dt if many else dt
     refine = min(1 << max(math.ceil(math.log2(max(long / shortest, 1.0))), 0), _MOST_REFINED)
-    return Steps(max(dt, min(long, refine * shortest)), refine)
+    long = max(dt, min(long, refine * shortest))
+    # a ball of radius R pushes paths outwards as a drift of d σ² / 2R would: twice what it does
+    pushed = problem.dim * math.sqrt(8.0 * long * _variance(problem, points)) / size
+    return Steps(long, refine, max(NEAR, pushed))
 
 
 def _size(problem: Problem) -> float:
     """The diagonal of a square as wide as the domain."""
     return problem.domain.diameter() / max(problem.dim / 2, 1.0) ** 0.5
+
+
+def _way(problem: Problem, steps: float) -> float:
+    r"""That noise goes along an axis in a part of the mean time to leave a ball from its center.
+
+    That time is $R^2 / (d \sigma^2)$; `_size` is that of a square, $2\sqrt2 R$.
+    """
+    return _size(problem) / math.sqrt(8.0 * problem.dim * steps)
 
 
 def _time_over(problem: Problem, points: Float[Array, "n z"], length: float) -> float:
@@ -221,8 +237,8 @@ def _slopes(problem: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]
 def _spheres(problem: Problem) -> Spheres:
     """Walks that end close enough to the boundary to tell its details."""
     usual = Spheres()
-    finest = _SHELL * problem.domain.detail() / problem.domain.diameter()
-    return usual if usual.epsilon <= finest else Spheres(epsilon=finest)
+    share = _SHELL * problem.domain.detail() / usual.width(problem)
+    return usual if share >= 1 else Spheres(epsilon=share * usual.epsilon)
 
 
 def _spelled(walk: AbstractWalk) -> str:

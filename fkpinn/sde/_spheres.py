@@ -27,12 +27,13 @@ class Spheres(AbstractWalk):
 
     The diffusion is a constant number, the reaction $c \ge 0$ a constant, the drift zero and
     each boundary condition `Dirichlet`; the source is any function. The one bias is that of the
-    end: within `epsilon` diameters of the boundary, $u$ is taken as linear across a layer of
-    twice that width, an error of second order in `epsilon`. The number of steps grows with
-    $\log(1/\epsilon)$, and in proportion to the dimension.
+    end: within `width` of the boundary, $u$ is taken as linear across a layer of twice that width,
+    an error of second order in `epsilon`. The number of steps grows with $\log(1/\epsilon)$, and in
+    proportion to the dimension.
 
     Args:
-        epsilon: distance from the boundary at which a walk may end, over the domain's diameter.
+        epsilon: distance from the boundary at which a walk may end, over the domain's diameter, and
+            over half the number of dimensions from three on.
     """
 
     epsilon: float = eqx.field(default=2e-4, static=True)
@@ -124,9 +125,15 @@ class Spheres(AbstractWalk):
     def _shell(self, problem: Problem, dtype) -> float:
         """Width of the layer in which a walk ends, not below what rounding can resolve."""
         reach = float(np.max(np.abs(problem.domain.bounding_box())))
-        return max(
-            self.epsilon * problem.domain.diameter(), 8 * float(jnp.finfo(dtype).eps) * reach
-        )
+        return max(self.width(problem), 8 * float(jnp.finfo(dtype).eps) * reach)
+
+    def width(self, problem: Problem) -> float:
+        r"""Distance from the boundary at which a walk may end.
+
+        The diameter is that of a box, $2R\sqrt{d}$ around a ball. Solutions in a ball of radius $R$
+        bend as $d\,u'/R$ next to its boundary, so that the layer is to be as thin as $R/\sqrt{d}$.
+        """
+        return self.epsilon * problem.domain.diameter() / max(problem.dim / 2, 1.0)
 
 
 def screening(t: Float[Array, "*shape"], dim: int) -> Float[Array, "*shape"]:

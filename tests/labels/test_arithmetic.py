@@ -251,9 +251,25 @@ def test_steps_and_walks_follow_the_smallest_hole():
     for name in ("default", "spheres"):
         walk = choose_scheme(problem, name).walk
         assert isinstance(walk, Spheres)
-        assert walk.epsilon * hollow.diameter() == pytest.approx(0.02 * 0.1 / 15)
+        assert walk.width(problem) == pytest.approx(0.02 * 0.1 / 15)
     plain = fk.Problem(fk.Ball([0] * dim, 1.0), check=False)
     assert choose_scheme(plain).walk == Spheres()
+
+
+def test_steps_become_shorter_as_paths_leave_sooner():
+    """From the center of a ball they leave after 1 / d, with so many steps in any dimension."""
+    heun = SCHEMES["heun"]
+    for dim in (100, 1000):
+        problem = fk.Problem(fk.Ball([0] * dim, 1.0), check=False)
+        point = jnp.zeros((1, dim))
+        assert choose_scheme(problem).walk == heun  # spheres would take thousands
+        assert step_size(problem, point) == pytest.approx(1 / (64 * dim))
+        found = steps_for(problem, point, heun)
+        assert found == pytest.approx((1 / (4 * dim), 64, dim**0.5 / 2))
+        timed = fk.Problem(problem.domain, horizon=1.0, terminal=0.0, check=False)
+        assert step_size(timed, jnp.zeros((1, dim + 1))) == pytest.approx(1 / (64 * dim))
+    few = fk.Problem(fk.Ball([0] * 50, 1.0), check=False)
+    assert steps_for(few, jnp.zeros((1, 50)), heun).near == 4.0
 
 
 # ---- work

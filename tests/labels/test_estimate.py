@@ -141,6 +141,24 @@ def test_default_looks_at_the_problem():
         choose_scheme(fk.catalogue("met").problem, "magic")
 
 
+@pytest.mark.parametrize(("scheme", "dim"), [("default", 400), ("spheres", 60)])
+def test_exit_times_of_a_ball_in_hundreds_of_dimensions(scheme, dim):
+    """Steps and layers for the size of the domain alone would make them 1.7 and 1.1 times as long.
+
+    The last point is a twentieth of the radius from the wall.
+    """
+    problem = fk.poisson(fk.Ball([0.0] * dim, 1.0), 1.0)
+    ways = np.random.default_rng(3).normal(size=(3, dim))
+    points = np.array([[0.3], [0.7], [0.95]]) * ways / np.linalg.norm(ways, axis=1, keepdims=True)
+    exact = (1 - np.sum(points**2, axis=1)) / (2 * dim)
+    many = {"default": 3000, "spheres": 300}[scheme]
+    labels = fk.estimate_labels(
+        problem, jnp.asarray(points, jnp.float32), n_paths=many, scheme=scheme, seed=1
+    )
+    error = np.abs(np.asarray(labels.value) - exact)
+    assert np.all(error < 3.5 * np.asarray(labels.stderr) + 0.01 * exact)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["spheres", "heun"])
 def test_paths_see_a_small_ball_in_many_dimensions(scheme):
