@@ -50,7 +50,7 @@ def _one(name: str, n_points: int, n_paths: int) -> dict[str, Any]:
     off = np.asarray(labels.value, np.float64) - truth
     low, high = (np.asarray(limit, np.float64) for limit in labels.interval(_LEVEL))
     covered = float(np.mean((low <= truth) & (truth <= high)))
-    bias, noise = np.mean(off) / np.mean(truth), np.std(off) / n_points**0.5 / np.mean(truth)
+    bias, noise = np.mean(off) / np.mean(truth), np.std(off) / n_points**0.5 / abs(np.mean(truth))
     say(f"intervals: bias {bias:+.2%} (standard error {noise:.2%}), {covered:.1%} covered")
     return {
         "problem": name,
