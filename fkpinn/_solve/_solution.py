@@ -221,11 +221,12 @@ class Solution(eqx.Module):
         return value_with_interval(self._problem("value_with_interval"), self.network, rows, **how)
 
     def gradient_with_interval(self, points: Any, **how: Any) -> Gradients:
-        """Gradients in space corrected by paths, with confidence limits for each component.
+        """Gradients corrected by paths, with confidence limits for each component.
 
         Args:
-            points: inside the domain, one a row, or a single one.
-            how: as for `fkpinn.evaluate.gradient_with_interval`: `n_paths` or `half_width`,
+            points: inside the domain, one a row, or a single one; those of a family begin with its
+                parameters.
+            how: as for `fkpinn.evaluate.gradient_with_interval`: `by`, `n_paths` or `half_width`,
                 `seconds`.
         """
         rows, problem = np.atleast_2d(np.asarray(points, float)), "gradient_with_interval"

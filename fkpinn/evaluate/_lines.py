@@ -34,12 +34,18 @@ class Lines(NamedTuple):
 
     def slopes(self, values: Float[np.ndarray, "*lines k"]) -> tuple[np.ndarray, np.ndarray]:
         """Slopes at the points along each line: by all nodes, and what one degree less changes."""
-        values = np.where(self.known, self.data, values)
-        length = np.ptp(self.nodes, axis=-1)
-        at = self.nodes / length[..., None]
-        best = np.sum(_weights(at) * values, axis=-1)
-        less = [np.sum(_weights(at[..., some]) * values[..., some], axis=-1) for some in _LESS]
-        return best / length, (np.mean(less, axis=0) - best) / length
+        return slopes_on(self.nodes, np.where(self.known, self.data, values))
+
+
+def slopes_on(
+    nodes: Float[np.ndarray, "*lines k"], values: Float[np.ndarray, "*lines k"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes at zero of polynomials through values at nodes, and what one degree less changes."""
+    length = np.ptp(nodes, axis=-1)
+    at = nodes / length[..., None]
+    best = np.sum(_weights(at) * values, axis=-1)
+    less = [np.sum(_weights(at[..., some]) * values[..., some], axis=-1) for some in _LESS]
+    return best / length, (np.mean(less, axis=0) - best) / length
 
 
 _LESS = ([0, 1, 3], [0, 2, 3])  # nodes of polynomials of one degree less

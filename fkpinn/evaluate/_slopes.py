@@ -1,4 +1,4 @@
-r"""Gradients of the solution in space, corrected by paths, with confidence limits.
+r"""Gradients of the solution, in space or by parameters, with confidence limits from paths.
 
 What a candidate $w$ lacks, $e = u - w$, is a mean over paths, and so are its differences. Paths
 start at four places on each line of a random frame through a point, and the paths of a line take
@@ -7,12 +7,13 @@ alike is no noise. The derivative of the polynomial through the four means is th
 line, and the slopes along a frame are a gradient. Where a line meets a wall with data, it ends
 there and the value is known. So next to walls nothing is divided by the way to them, and lines are
 as long as elsewhere. Where noise is larger in some directions than in others, lines are longer too.
+
+Of a family of problems, lines go along its parameters too: paths from one place, each in a problem
+of its own.
 """
 
-import copy
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import jax
@@ -21,27 +22,21 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._compute import precision, quickly_compiled
-from .._interval import skewed_limits
 from .._progress import AbstractProgress
 from .._streams import Stream
-from ..labels import Labels, defect_problem
+from ..labels import defect_problem
 from ..loss import cast
 from ..problem import Problem
 from ..sde import AbstractWalk
 from ._asked import asked
+from ._bundles import AbstractBundles, Axes, Frames, Sweeps
 from ._defect_paths import DefectPaths, first_precision, residuals_at
 from ._lack import lack_of_differences
-from ._lines import NODES, lines_through
 from ._outside import Outside, fitted, watched
 from ._remainder import remainder
 
 _PATHS = 4000  # a point
-_FRAMES = 16, 512  # a point, at least and at most; then each start has more paths
-_LINES = 120  # of all its frames, at least: next to walls a few tell most
-_PILOT = 32  # frames of the run that tells how many are needed
-_EACH = 2  # paths of each start, at least
-_MOST = 1 << 24  # paths a point
-_LOCAL = 0.1  # reach of lines over the size of the domain
+_LOCAL = 0.1  # reach of lines over the size of the domain, or over the range of a parameter
 _SOON = 0.5  # the same over what noise does until paths stop, at most
 _WAVES = 1.5  # reach over the length in which the residual changes, at most
 _LEAST = 0.1  # of what lines reach otherwise, whatever the residual does
@@ -51,16 +46,17 @@ _INSIDE = 0.9  # the same over the way to the wall, where nothing is known there
 _FLAT = 0.01  # of the shortest lines over that of the longest, at least
 _AT_WALL = 1e-6  # way to the wall over the size of the domain that counts as none
 _SINGLE = 1e-2  # length of lines over that size below which single precision is not enough
-_REST = 0.25  # of what one degree more has changed, for what more degrees might
 _GAIN = 20.0  # what slopes make of an error in values, over the length: at walls 5.5 + 9 + 4.5 + 1
 
 
 class Gradients(NamedTuple):
-    """Gradients in space at points, one a row, with confidence limits for each component.
+    """Gradients at points, one a row, with confidence limits for each component.
 
-    `correction` was added to the candidate's, and `std_error` is its noise. `length_effect` and
-    `step_effect` are what the length of lines and of time steps may have done; both are in the
-    limits. `reach` is how far from each point paths started at most, `n_paths` their number.
+    Components are those of space, or the parameters of a family in their order. `correction` was
+    added to the candidate's, and `std_error` is its noise. `length_effect` and `step_effect` are
+    what the length of lines and of time steps may have done; both are in the limits. `reach` is how
+    far from each point paths started at most, in space or in each parameter, `n_paths` their
+    number.
     """
 
     value: np.ndarray
@@ -79,6 +75,7 @@ def gradient_with_interval(
     candidate: Callable[..., Any],
     points: Any,
     *,
+    by: str = "space",
     n_paths: int | None = None,
     half_width: float | None = None,
     level: float = 0.95,
@@ -89,7 +86,7 @@ def gradient_with_interval(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Gradients:
-    """Gradients of the solution in space: a candidate's, corrected by what paths say it lacks.
+    """Gradients of the solution: a candidate's, corrected by what paths say it lacks.
 
     Limits hold the noise of the paths, what their time step and the distance of their starts may
     cost and, of a nonlinear equation, what paths of the linearized one may miss; of a function from
@@ -99,7 +96,9 @@ def gradient_with_interval(
         problem: the boundary value problem.
         candidate: a differentiable function of one point, or the solution of another tool, see
             `outside`.
-        points: inside the domain, one a row, with the time first where there is one.
+        points: inside the domain, one a row, with the time first where there is one, and parameters
+            of a family before it.
+        by: what to differentiate by: `space`, or the `parameters` of a family of problems.
         n_paths: paths a point, about; 4,000 if no `half_width` is given, and no fewer than 960, or
             128 for each dimension.
         half_width: how narrow the limits of all components should be; as many paths as that takes
@@ -124,229 +123,111 @@ def gradient_with_interval(
         ```
     """
     points = _checked(problem, points, n_paths, half_width, level, seconds)
-    way, size = _ways(problem, points)
     candidate = fitted(problem, candidate)
-    with watched(candidate):
-        stream = Stream(seed) / "slopes"
-        axes, reach = _shapes(problem, candidate, points, way, size)
-        reach = _shorter(problem, candidate, points, axes, reach, stream)
-        dtype = dtype or first_precision(problem, candidate)
-        if np.any(reach < _SINGLE * size):
-            dtype = "float64"
-        own = _slopes(problem, cast(candidate, dtype), points)
-        paths = DefectPaths(
+    _check_by(problem, candidate, by)
+    stream = Stream(seed) / "slopes"
+
+    def paths(dtype: str) -> DefectPaths:
+        return DefectPaths(
             problem, candidate, points, dtype=dtype, dt=dt, scheme=scheme, seed=seed,
             name="slopes", progress=progress,
         )  # fmt: skip
-        with precision("float64"):
-            lacks = defect_problem(problem, cast(cast(candidate, dtype), "float64"))
-        work = _Frames(paths, lacks, points, way, axes, reach, stream)
+
+    with watched(candidate):
+        lines = _in_space if by == "space" else _by_parameters
+        work = lines(problem, candidate, points, dtype, paths, stream)
         if half_width is not None:
-            n_paths = _needed(work, half_width, level, seconds)
-        found = work.run(*_shared_out(n_paths or _PATHS, problem.dim), "slopes", bias=True)
-        margin = np.zeros_like(own)
-        gain = _GAIN * math.sqrt(problem.dim) / (2.0 * reach * np.min(axes.scale, axis=1))
+            n_paths = work.bundles.needed(half_width, level, seconds)
+        found = work.bundles.with_paths(n_paths or _PATHS)
+        margin = np.zeros_like(work.own)
         if not problem.linear:
-            margin += (gain * remainder(problem, candidate, found.labels, seed=seed))[:, None]
+            missed = remainder(problem, candidate, found.labels, seed=seed)
+            margin += (work.gain * missed)[:, None]
         if isinstance(candidate, Outside):
-            missed = gain * lack_of_differences(problem, candidate, points, seed=seed)
-            margin += missed[:, None] + _difference_of_slopes(problem, candidate, points, own)
+            missed = work.gain * lack_of_differences(problem, candidate, points, seed=seed)
+            margin += missed[:, None] + _difference_of_slopes(problem, candidate, points, work.own)
     low, high = found.limits(level)
     return Gradients(
-        value=own + found.value, low=own + low - margin, high=own + high + margin,
+        value=work.own + found.value, low=work.own + low - margin, high=work.own + high + margin,
         correction=found.value, std_error=found.stderr, length_effect=found.length_effect,
-        step_effect=found.step_effect, reach=reach, n_paths=found.n_paths,
+        step_effect=found.step_effect, reach=work.reach, n_paths=found.n_paths,
     )  # fmt: skip
 
 
-class _Axes(NamedTuple):
-    """Of ellipsoids: lengths, one at most, and directions as columns."""
+class _Work(NamedTuple):
+    """Paths to run, the candidate's own slopes, how far paths start, and what errors grow by."""
 
-    scale: Float[np.ndarray, "n d"]
-    turn: Float[np.ndarray, "n d d"]
-
-    def stretched(self, v: np.ndarray) -> np.ndarray:
-        """Vectors of the unit ball, the last axis of `v`, as those of the ellipsoids."""
-        return self._each(v, self.scale)
-
-    def slopes(self, v: np.ndarray) -> np.ndarray:
-        """Gradients of functions of the unit ball as those of space."""
-        return self._each(v, 1.0 / self.scale)
-
-    def _each(self, v: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        along = np.einsum("nab,n...a->n...b", self.turn, v)
-        between = (slice(None), *[None] * (v.ndim - 2))
-        return np.einsum("nab,n...b->n...a", self.turn, along * scale[between])
+    bundles: AbstractBundles
+    own: Float[np.ndarray, "n slopes"]
+    reach: np.ndarray
+    gain: Float[np.ndarray, " n"]
 
 
-class _Found(NamedTuple):
-    """What frames tell: means, their noise, and what lengths of lines and steps may have done."""
-
-    value: np.ndarray
-    stderr: np.ndarray
-    tilt: np.ndarray
-    length_effect: np.ndarray
-    step_effect: np.ndarray
-    frames: int
-    n_paths: int
-    seconds: float
-    labels: Labels
-
-    def limits(self, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """Confidence limits, of few frames by Student's law; effects add as squares."""
-        z = NormalDist().inv_cdf(0.5 + level / 2)
-        wide = self.stderr * _student(z, self.frames - 1) / z
-        low, high = skewed_limits(self.value, wide, self.tilt, level)
-        effect = np.hypot(self.length_effect, self.step_effect)
-        below, above = np.hypot(self.value - low, effect), np.hypot(high - self.value, effect)
-        return self.value - below, self.value + above
-
-
-class _Told(NamedTuple):
-    """What each frame tells of the gradient, what one degree less changes, and the work."""
-
-    slopes: Float[np.ndarray, "n f d"]
-    change: Float[np.ndarray, "n f d"]
-    labels: Labels  # of the paths at one node of all lines
-    seconds: float
-
-    def mean(self) -> tuple[np.ndarray, np.ndarray]:
-        """Over frames, with its standard error."""
-        root = math.sqrt(self.slopes.shape[1])
-        return np.mean(self.slopes, axis=1), np.std(self.slopes, axis=1, ddof=1) / root
-
-    def tilt(self) -> np.ndarray:
-        """Skewness over the root of the number of frames."""
-        off = self.slopes - np.mean(self.slopes, axis=1, keepdims=True)
-        square = np.maximum(np.mean(off**2, axis=1), 1e-300)
-        return np.mean(off**3, axis=1) / square**1.5 / math.sqrt(self.slopes.shape[1])
+def _in_space(
+    problem: Problem,
+    candidate: Callable[..., Any],
+    points: Float[np.ndarray, "n z"],
+    dtype: str | None,
+    paths: Callable[[str], DefectPaths],
+    stream: Stream,
+) -> _Work:
+    """Lines of random frames, as long as noise, walls and the residual allow."""
+    way, size = _ways(problem, points)
+    axes, reach = _shapes(problem, candidate, points, way, size)
+    reach = _shorter(problem, candidate, points, axes, reach, stream)
+    dtype = dtype or first_precision(problem, candidate)
+    if np.any(reach < _SINGLE * size):
+        dtype = "float64"
+    own = problem.layout.space(_slopes(cast(candidate, dtype), points))
+    with precision("float64"):
+        lacks = defect_problem(problem, cast(cast(candidate, dtype), "float64"))
+    frames = Frames(paths(dtype), lacks, points, way, axes, reach, stream)
+    gain = _GAIN * math.sqrt(problem.dim) / (2.0 * reach * np.min(axes.scale, axis=1))
+    return _Work(frames, own, reach, gain)
 
 
-class _Frames:
-    """Paths that start on the lines of random frames.
-
-    Args:
-        paths: those of the points themselves.
-        lacks: the problem of the defect, in double precision.
-        points: one a row.
-        way: of each to the nearest wall.
-        axes: the shape of what frames are made from.
-        reach: of their lines.
-        stream: of random frames.
-    """
-
-    def __init__(
-        self,
-        paths: DefectPaths,
-        lacks: Problem,
-        points: Float[np.ndarray, "n z"],
-        way: Float[np.ndarray, " n"],
-        axes: _Axes,
-        reach: Float[np.ndarray, " n"],
-        stream: Stream,
-    ):
-        self.paths: DefectPaths = paths
-        self.lacks: Problem = lacks
-        self.points: np.ndarray = points
-        self.way: np.ndarray = way
-        self.axes: _Axes = axes
-        self.reach: np.ndarray = reach
-        self.stream: Stream = stream
-
-    def run(
-        self, frames: int, each: int, name: str, *, bias: bool = False, pilot: bool = False
-    ) -> _Found:
-        """So many frames of each point, with so many paths from each start."""
-        told = self._told(frames, each, name, pilot=pilot)
-        (value, stderr), seconds = told.mean(), told.seconds
-        step_effect = np.zeros_like(value)
-        if bias and self.paths.stepped:
-            half = max(_FRAMES[0], frames // 2)
-            coarse = self._told(half, each, f"{name}/coarse", coarse=True)
-            seconds += coarse.seconds
-            step_effect = _share((value, stderr), coarse.mean()) * np.abs(value)
-        return _Found(
-            value=value,
-            stderr=stderr,
-            tilt=told.tilt(),
-            length_effect=_REST * np.abs(np.mean(told.change, axis=1)),
-            step_effect=step_effect,
-            frames=frames,
-            n_paths=NODES * self.lacks.dim * frames * each,
-            seconds=seconds,
-            labels=self._pooled(told.labels),
+def _by_parameters(
+    problem: Problem,
+    candidate: Callable[..., Any],
+    points: Float[np.ndarray, "n z"],
+    dtype: str | None,
+    paths: Callable[[str], DefectPaths],
+    stream: Stream,
+) -> _Work:
+    """Lines along the parameters, of a share of their ranges."""
+    _ways(problem, points)  # refuses points outside
+    layout = problem.layout
+    values, (lower, upper) = layout.values(points), layout.ranges()
+    outside = np.any((values < lower) | (values > upper), axis=1)
+    if outside.any():
+        first = values[int(np.argmax(outside))]
+        raise ValueError(
+            f"`points` must have parameters in their ranges, {layout.spelled(lower)} to "
+            f"{layout.spelled(upper)}; {np.count_nonzero(outside)} of {len(points)} have not, the "
+            f"first {layout.spelled(first)}."
         )
-
-    def _told(self, frames: int, each: int, name: str, **how: bool) -> _Told:
-        """Paths from all nodes of the lines; at each they take the same random numbers."""
-        n, d, layout = len(self.points), self.lacks.dim, self.lacks.layout
-        rng = (self.stream / "frames" / name).generator
-        # directions are rows, and with both signs they are uniform on the sphere
-        frame = np.swapaxes(np.linalg.qr(rng.standard_normal((n, frames, d, d)))[0], 2, 3)
-        jumps, diffusion = self.lacks.jumps, self.lacks.diffusion
-        lines = lines_through(
-            self.lacks, self.points, self.axes.stretched(frame), self.reach, self.way,
-            walls=jumps is None or not diffusion.is_zero,
-        )  # fmt: skip
-        ends: list[Labels] = []
-        for k in range(NODES):
-            paths = copy.copy(self.paths)
-            with precision("float64"):
-                at, ahead = jnp.asarray(self.points), layout.ahead
-                x = layout.space(at)[:, None, None] + lines.starts[..., k, None] * lines.directions
-                start = layout.placed(ahead(at)[:, None, None], x).reshape(-1, layout.n_coords)
-                start = np.asarray(start)
-            with precision(paths.dtype):
-                paths.points = jnp.asarray(start, paths.dtype)
-            ends.append(paths.run(each, stream=name, **how))
-        values = [np.asarray(e.value, np.float64).reshape(frame.shape[:3]) for e in ends]
-        found = lines.slopes(np.stack(values, axis=-1))
-        both = (self.axes.slopes(np.einsum("nfk,nfka->nfa", along, frame)) for along in found)
-        seconds = sum(e.provenance["seconds"]["run"] for e in ends)
-        return _Told(*both, labels=ends[1], seconds=seconds)
-
-    def _pooled(self, labels: Labels) -> Labels:
-        """All paths from around a point as labels of the point."""
-        rows = lambda a: np.asarray(a, np.float64).reshape(len(self.points), -1)
-        count = labels.n_paths * rows(labels.value).shape[1]
-        spread = np.mean(rows(labels.stderr) ** 2, axis=1) * labels.n_paths
-        with precision(self.paths.dtype):
-            array = lambda a: jnp.asarray(a, self.paths.dtype)
-            return labels._replace(
-                points=self.paths.points, value=array(np.mean(rows(labels.value), axis=1)),
-                stderr=array(np.sqrt(spread / count)), n_paths=count,
-            )  # fmt: skip
+    laws = [law for _, law in layout.parameters]
+    whole = [v * math.log(a.upper / a.lower) if a.log else a.upper - a.lower + 0.0 * v
+             for a, v in zip(laws, values.T, strict=True)]  # fmt: skip
+    reach = _LOCAL * np.stack(whole, axis=1)
+    dtype = dtype or first_precision(problem, candidate)
+    own = layout.values(_slopes(cast(candidate, dtype), points))
+    sweeps = Sweeps(paths(dtype), problem, points, reach, stream)
+    return _Work(sweeps, own, reach, np.zeros(len(points)))
 
 
-def _share(fine: tuple[np.ndarray, np.ndarray], coarse: tuple[np.ndarray, np.ndarray]) -> float:
-    """What the step does, as one share of all gradients: a single difference drowns in noise."""
-    noise = np.maximum(fine[1] ** 2 + coarse[1] ** 2, np.finfo(np.float32).tiny)
-    norm = max(float(np.sum(fine[0] ** 2 / noise)), np.finfo(float).tiny)
-    share = float(np.sum(fine[0] * (coarse[0] - fine[0]) / noise)) / norm
-    return max(abs(share), norm**-0.5)
-
-
-def _student(z: float, freedom: int) -> float:
-    """The quantile of Student's law where the normal one has `z` (Cornish and Fisher)."""
-    first, second = (z**3 + z) / 4.0, (5 * z**5 + 16 * z**3 + 3 * z) / 96.0
-    return z + first / freedom + second / freedom**2
-
-
-def _shared_out(n_paths: int, dim: int) -> tuple[int, int]:
-    """Frames, and paths of each start, that make about so many paths."""
-    least = max(_FRAMES[0], math.ceil(_LINES / dim))
-    frames = int(np.clip(round(n_paths / (NODES * dim * _EACH)), least, _FRAMES[1]))
-    return frames, max(_EACH, round(n_paths / (NODES * dim * frames)))
-
-
-def _needed(work: _Frames, half_width: float, level: float, seconds: float) -> int:
-    """Paths for limits that narrow for every component; a part of the width is left to effects."""
-    frames = max(_PILOT, math.ceil(_LINES / work.lacks.dim))
-    pilot = work.run(frames, _EACH, "pilot", pilot=True)
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    affordable = pilot.n_paths * seconds / max(pilot.seconds, 1e-3) / 1.5
-    needed = pilot.n_paths * (z * float(np.max(pilot.stderr)) / (0.9 * half_width)) ** 2
-    return int(np.clip(min(needed, affordable), pilot.n_paths, _MOST))
+def _check_by(problem: Problem, candidate: Callable[..., Any], by: str) -> None:
+    if by not in ("space", "parameters"):
+        raise ValueError(f"`by` must be 'space' or 'parameters'; got {by!r}.")
+    if by == "parameters" and not problem.parameters:
+        raise ValueError(
+            "`by='parameters'` needs a family of problems; `problem` has no parameters."
+        )
+    if by == "parameters" and isinstance(candidate, Outside):
+        raise ValueError(
+            "`by='parameters'` needs a candidate written in JAX, whose derivatives are exact; got "
+            "a function from outside."
+        )
 
 
 def _shapes(
@@ -355,7 +236,7 @@ def _shapes(
     points: Float[np.ndarray, "n z"],
     way: Float[np.ndarray, " n"],
     size: float,
-) -> tuple[_Axes, Float[np.ndarray, " n"]]:
+) -> tuple[Axes, Float[np.ndarray, " n"]]:
     """Around each point: the shape of the noise, and how far lines go."""
     with precision("float64"):
         at, linear = jnp.asarray(points), problem.linearized(cast(candidate, "float64"))
@@ -371,14 +252,14 @@ def _shapes(
         reach = np.minimum(reach, np.where(moves, _SOON * most * np.sqrt(left), np.inf))
     if problem.jumps is not None and problem.diffusion.is_zero:
         reach = np.minimum(reach, _INSIDE * way)
-    return _Axes(np.where(moves[:, None], scale, 1.0), turn), reach
+    return Axes(np.where(moves[:, None], scale, 1.0), turn), reach
 
 
 def _shorter(
     problem: Problem,
     candidate: Callable[..., Any],
     points: Float[np.ndarray, "n z"],
-    axes: _Axes,
+    axes: Axes,
     reach: Float[np.ndarray, " n"],
     stream: Stream,
 ) -> Float[np.ndarray, " n"]:
@@ -450,15 +331,15 @@ def _checked(
 
 
 def _slopes(
-    problem: Problem, candidate: Callable[..., Any], points: Float[np.ndarray, "n z"]
-) -> Float[np.ndarray, "n d"]:
-    """The candidate's own gradients in space, in double precision."""
+    candidate: Callable[..., Any], points: Float[np.ndarray, "n z"]
+) -> Float[np.ndarray, "n z"]:
+    """The candidate's own gradients, in double precision."""
     with precision("float64"):
         found = np.asarray(_gradients(cast(candidate, "float64"), jnp.asarray(points)), np.float64)
     if not np.all(np.isfinite(found)):
         bad = points[int(np.argmin(np.all(np.isfinite(found), axis=1)))]
         raise ValueError(f"the gradient of `candidate` is not finite at {bad}.")
-    return problem.layout.space(found)
+    return found
 
 
 def _difference_of_slopes(
@@ -466,7 +347,7 @@ def _difference_of_slopes(
 ) -> Float[np.ndarray, "n d"] | float:
     """How far gradients of a function from outside may be wrong, by steps twice as long."""
     other = candidate.coarser()
-    return 0.0 if other is None else np.abs(_slopes(problem, other, points) - own)
+    return 0.0 if other is None else np.abs(problem.layout.space(_slopes(other, points)) - own)
 
 
 @quickly_compiled

@@ -15,9 +15,9 @@ from fkpinn._compute import using
 from fkpinn._streams import Stream
 from fkpinn.cli._main import parse
 from fkpinn.evaluate import gradient_with_interval
+from fkpinn.evaluate._bundles import Axes, _shared_out, _student
 from fkpinn.evaluate._lines import NODES, _weights, lines_through
-from fkpinn.evaluate._slopes import _Axes as Axes
-from fkpinn.evaluate._slopes import _shared_out, _shorter, _student
+from fkpinn.evaluate._slopes import _shorter
 from fkpinn.nn import MLP
 
 DISK = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=2.0)
@@ -119,6 +119,54 @@ def test_corners_and_reflecting_walls():
     candidate = lambda x: exact(x) + 0.1 * x[0] * jnp.cos(x[1])
     found = gradient_with_interval(problem, candidate, points, n_paths=960, dt=2e-3, level=0.9999)
     assert np.all(held(problem, exact, found, points))
+
+
+FAMILY = fk.Problem(
+    fk.Ball([0.0, 0.0], 1.0),
+    diffusion=lambda x, kappa: (2 * kappa) ** 0.5,
+    source=lambda x, a: a,
+    parameters={"kappa": (0.5, 2.0), "a": fk.Parameter(0.1, 10.0, log=True)},
+)
+
+
+def of_family(z):
+    return z[1] * (1.0 - z[2] ** 2 - z[3] ** 2) / (4.0 * z[0])
+
+
+def test_by_parameters():
+    """At 60 points, some at the ends of ranges and next to the wall; 120 derivatives."""
+    rng = Stream(6).generator
+    kappa = np.append([0.5, 2.0, 0.52], rng.uniform(0.5, 2.0, 57))
+    a = np.append([0.1, 10.0, 9.9], 10.0 ** rng.uniform(-1.0, 1.0, 57))
+    angle, radius = rng.uniform(0.0, 2 * np.pi, 60), np.sqrt(rng.uniform(0.0, 0.99, 60))
+    points = np.stack([kappa, a, radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    candidate = lambda z: of_family(z) * (1.0 + 0.1 * jnp.sin(2.0 * z[0] + z[2] + 0.1 * z[1]))
+    found = gradient_with_interval(
+        FAMILY, candidate, points, by="parameters", n_paths=1000, dt=5e-3, seed=7
+    )
+    truth, before = (np.asarray(jax.vmap(jax.grad(f))(jnp.asarray(points)))[:, :2]
+                     for f in (of_family, candidate))  # fmt: skip
+    assert found.value.shape == (60, 2) and found.reach.shape == (60, 2)
+    np.testing.assert_allclose(found.reach[:, 0], 0.15)
+    np.testing.assert_allclose(found.reach[:, 1], 0.1 * np.log(100.0) * a)
+    inside = (found.low <= truth) & (truth <= found.high)
+    assert np.sum(inside) >= binom.ppf(1e-3, 120, 0.95)
+    gained = np.mean((found.value - truth) ** 2, axis=0) / np.mean((before - truth) ** 2, axis=0)
+    assert np.all(gained < 0.5)
+    np.testing.assert_allclose(found.value - found.correction, before, atol=1e-5)
+
+
+def test_by_parameters_refuses():
+    point = [[1.0, 1.0, 0.2, 0.1]]
+    ask = lambda p, u, x, by: gradient_with_interval(p, u, x, by=by, n_paths=1000)
+    with pytest.raises(ValueError, match="`by` must be 'space' or 'parameters'; got 'time'"):
+        ask(FAMILY, of_family, point, "time")
+    with pytest.raises(ValueError, match="needs a family of problems; `problem` has no parameters"):
+        ask(DISK, of_disk, [[0.1, 0.2]], "parameters")
+    with pytest.raises(ValueError, match=r"kappa = 0.5, a = 0.1.*1 of 1 have not, the first kappa"):
+        ask(FAMILY, of_family, [[2.5, 1.0, 0.2, 0.1]], "parameters")
+    with pytest.raises(ValueError, match="needs a candidate written in JAX"):
+        ask(FAMILY, fk.outside(lambda z: z[:, 0], steps=1e-3), point, "parameters")
 
 
 def test_half_width_finds_the_paths():
