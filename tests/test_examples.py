@@ -33,7 +33,7 @@ FOUND = {
 # after five steps these say nothing yet
 FREE = (
     "american_put", "basket_option", "branching", "conductivity", "controlled_exit",
-    "implied_volatility", "jump_option", "stable_exit",
+    "implied_volatility", "jump_option", "stable_exit", "temperature_sweep",
 )  # fmt: skip
 MANY = ("basket_option", "exit_time_10d")  # dimensions, in which presets are larger
 QUICK = ("labels_only",)  # to compile; `README.md` trains a network in the fast tests
@@ -56,6 +56,7 @@ def test_example(path, tmp_path, monkeypatch, record_property):
     spec.loader.exec_module(module)
     picture = tmp_path / f"{path.stem}.png"
     few = {"labels_only": 50, "conductivity": 16, "implied_volatility": 16}
+    few |= {"temperature_sweep": 16}
     fewer = {"n_paths": few[path.stem]} if path.stem in few else {}
     found = module.main(str(picture), **fewer)
     assert picture.read_bytes()[:4] == b"\x89PNG"

@@ -17,7 +17,7 @@ FAMILY = fk.Problem(
     parameters={"kappa": (0.5, 2.0)}, name="rods",
 )  # fmt: skip
 HOW = SMALL.changed(
-    {"network.widths": (12, 12), "points.n_collocation": 60, "training.steps": 25,
+    {"network.widths": (12, 12), "points.n_collocation": 150, "training.steps": 40,
      "certificate.seconds": 1.0}
 )  # fmt: skip
 

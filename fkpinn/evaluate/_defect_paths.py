@@ -93,7 +93,8 @@ class DefectPaths:
             usual = steps_for(problem, self.points, self.walk, _REACH)
         self.long: bool = not dt and usual.refine > 1
         refine = _REFINE if dt else max(_REFINE, usual.refine)
-        self.steps: Steps = Steps(dt or usual.dt, refine if self.stepped else 1, usual.near)
+        noise = 0.0 if dt else usual.noise
+        self.steps: Steps = Steps(dt or usual.dt, refine if self.stepped else 1, usual.near, noise)
 
     def run(
         self,
@@ -115,8 +116,7 @@ class DefectPaths:
                 self.problem,
                 self.points,
                 n_paths=n_paths,
-                dt=steps.dt,
-                near=steps.near,
+                dt=steps,
                 seed=(self.stream / stream).seed,
                 bias=bias,
                 warn=False,  # of rare, heavy paths; the spread over the points knows them
@@ -127,9 +127,7 @@ class DefectPaths:
     def compile(self, n_paths: int) -> None:
         """What runs of about so many paths need."""
         with precision(self.dtype):
-            compile_labels(
-                self.problem, self.points, n_paths=n_paths, dt=self.steps.dt, **self._how()
-            )
+            compile_labels(self.problem, self.points, n_paths=n_paths, dt=self.steps, **self._how())
 
     def lanes(self) -> Lanes:
         """For runs of all sizes, which share what is compiled; few enough for their derivatives."""
@@ -150,7 +148,6 @@ class DefectPaths:
             "scheme": self.walk,
             "read_every": self._read_every(),
             "forget": _FORGET,
-            "refine": self.steps.refine,
             "compute": compute,
         }
 

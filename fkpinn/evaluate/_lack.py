@@ -47,7 +47,7 @@ def lack_of_differences(
         starts = jnp.asarray(points, jnp.float32)
         steps = steps_for(linear, starts, choose_scheme(linear, "default").walk, _REACH)
         seen = visited_places(
-            linear, starts, n_paths=_PATHS, **steps._asdict(), seed=(stream / "paths").seed,
+            linear, starts, n_paths=_PATHS, dt=steps, seed=(stream / "paths").seed,
             n_steps=_ENDLESS, most=max(len(points) * _PATHS, 1 << 14),
         )  # fmt: skip
     with precision("float64"):
@@ -89,8 +89,7 @@ def _at_walls(
     unit = linear.with_data("local time", source=0.0, boundary=walls, exterior=outside, end=0.0)
     with precision("float32"):
         seed = (stream / "local").seed
-        how = steps._asdict() | {"seed": seed, "warn": False}
-        found = estimate_labels(unit, starts, n_paths=_PATHS, **how)
+        found = estimate_labels(unit, starts, n_paths=_PATHS, dt=steps, seed=seed, warn=False)
     return largest * np.abs(np.asarray(found.value, np.float64))
 
 

@@ -103,11 +103,9 @@ def occupation_bound(
     stream = Stream(seed) / "occupation"
     drawn = _drawn(problem, n_points, stream)
     starts = jnp.asarray(np.asarray(drawn)[:n_points])
-    steps = _steps(problem, drawn, scheme)
     found = visited_places(
-        problem, starts, n_paths=n_paths, dt=dt or steps.dt, refine=1 if dt else steps.refine,
-        near=steps.near, scheme=scheme, seed=(stream / "paths").seed, n_steps=_ENDLESS,
-        most=max(n_points * n_paths, 1 << 16),
+        problem, starts, n_paths=n_paths, dt=dt or _steps(problem, drawn, scheme), scheme=scheme,
+        seed=(stream / "paths").seed, n_steps=_ENDLESS, most=max(n_points * n_paths, 1 << 16),
         progress=Renamed(progress or SilentProgress(), "second bound"),
     )  # fmt: skip
     with precision("float64"):
@@ -130,8 +128,8 @@ def rehearse_bound(problem: Problem, n_paths: int = 16) -> None:
     """Compile the paths of `occupation_bound`, if it applies."""
     if not why_no_bound(problem):
         drawn = _drawn(problem, _DRAWN, Stream(0))
-        refine = _steps(problem, drawn, "default").refine
-        compile_visits(problem, drawn, n_paths=n_paths, dt=1.0, refine=refine, n_steps=_ENDLESS)
+        steps = _steps(problem, drawn, "default")
+        compile_visits(problem, drawn, n_paths=n_paths, dt=steps, n_steps=_ENDLESS)
 
 
 def _steps(problem: Problem, points: Float[Array, "n z"], scheme: str) -> Steps:

@@ -50,7 +50,7 @@ def estimate_labels(
     points: Float[Array, "n z"] | Float[np.ndarray, "n z"],
     *,
     n_paths: int,
-    dt: float | None = None,
+    dt: float | Steps | None = None,
     scheme: str | AbstractWalk = "default",
     t_max: float = float("inf"),
     seed: int = 0,
@@ -77,8 +77,9 @@ def estimate_labels(
         problem: the boundary value problem.
         points: where, one point a row, inside the domain; their precision is that of the paths.
         n_paths: paths a point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
-        dt: time step; by default from the size of the domain, see `fkpinn.labels.steps_for`. Walks
-            on spheres have none.
+        dt: time step; by default from the size of the domain, see `fkpinn.labels.steps_for`, whose
+            `Steps` may be given too and say what `refine` and `near` are. Walks on spheres have
+            none.
         scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`; or a walk of
             your own. `branching` is for polynomial equations on all of space, see
             `fkpinn.labels.branching_labels`.
@@ -119,22 +120,22 @@ def estimate_labels(
             raise ValueError(f"`scheme='branching'` has no use for {unused}; leave them away.")
         return branching_labels(problem, points, n_paths=n_paths, seed=seed, progress=progress)
     steps = _steps(problem, points, scheme, dt, refine, near, t_max)
-    dt, refine, near = steps
     how: dict[str, Any] = {
         "scheme": scheme, "t_max": t_max, "antithetic": antithetic, "control": control,
-        "read_every": read_every, "forget": forget, "refine": refine,
+        "read_every": read_every, "forget": forget,
     }  # fmt: skip
     stream = Stream(seed)
     with using(compute):
         chosen, plan = _planned(
-            problem, points, n_paths=n_paths, dt=dt, near=near, seed=(stream / "paths").seed, **how
+            problem, points, n_paths=n_paths, seed=(stream / "paths").seed, **steps._asdict(), **how
         )
         total = len(points) * n_paths
         lanes = current().lanes_for(total, problem.dim, short=plan.walk.short)
         progress = progress or SilentProgress()
         store, partial = _files(store)
-        options = {"read_every": read_every, "forget": forget, "refine": refine, "bias": bias}
-        options |= {"near": near} if refine > 1 else {}
+        options = {"read_every": read_every, "forget": forget, "refine": steps.refine, "bias": bias}
+        options |= {"near": steps.near} if steps.refine > 1 else {}
+        options |= {"noise": plan.noise} if plan.noise else {}
         who = {} if store is None else identity(plan, chosen.name, seed=seed, **options)
         if store is not None and store.exists():
             return _stored(store, plan, who)
@@ -143,9 +144,8 @@ def estimate_labels(
             labels = _estimated(plan, chosen, lanes, work, t_max, throw, warn, progress)
             labels.provenance["seed"] = seed
             if bias and plan.walk.stepped:
-                long = steps.times(2.0)
                 coarse = estimate_labels(
-                    problem, points, n_paths=max(4, n_paths // 4 * 2), dt=long.dt, near=long.near,
+                    problem, points, n_paths=max(4, n_paths // 4 * 2), dt=steps.times(2.0),
                     seed=(stream / "coarse").seed, throw=throw, warn=False, progress=progress,
                     compute=dataclasses.replace(current(), lanes=lanes),  # shares compiled code
                     **how,
@@ -162,12 +162,16 @@ def _steps(
     problem: Problem,
     points: Float[Array, "n z"],
     scheme: str | AbstractWalk,
-    dt: float | None,
+    dt: float | Steps | None,
     refine: int | None,
     near: float | None,
     t_max: float = float("inf"),
 ) -> Steps:
     """What the caller wants, or what fits the problem."""
+    if isinstance(dt, Steps):
+        if refine is not None or near is not None:
+            raise ValueError("`dt` is `Steps`, which say what `refine` and `near` are; got these.")
+        return dt
     if dt is None and refine is None and np.isinf(t_max):
         found = steps_for(problem, points, choose_scheme(problem, scheme).walk)
     else:
@@ -222,17 +226,17 @@ def compile_labels(
     points: Float[Array, "n z"],
     *,
     n_paths: int,
-    dt: float,
+    dt: float | Steps,
     scheme: str | AbstractWalk = "default",
     read_every: int = 1,
     forget: float = 1e-7,
-    refine: int = 1,
     compute: Compute | None = None,
 ) -> None:
     """Compile what `estimate_labels` needs for work of this kind, without running a path."""
+    steps = _steps(problem, points, scheme, dt, None, None)
     _, plan = _planned(
-        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, read_every=read_every,
-        forget=forget, refine=refine,
+        problem, points, n_paths=n_paths, scheme=scheme, read_every=read_every, forget=forget,
+        **steps._asdict(),
     )  # fmt: skip
     with using(compute):
         lanes = current().lanes_for(len(points) * n_paths, problem.dim)
@@ -244,9 +248,8 @@ def visited_places(
     points: Float[Array, "n z"],
     *,
     n_paths: int,
-    dt: float | None = None,
+    dt: float | Steps | None = None,
     refine: int | None = None,
-    near: float | None = None,
     scheme: str | AbstractWalk = "default",
     seed: int = 0,
     n_steps: int | None = None,
@@ -260,9 +263,8 @@ def visited_places(
         problem: the boundary value problem.
         points: where paths start, one point a row.
         n_paths: from each point, at least 2.
-        dt: time step; by default from the size of the domain.
+        dt: time step, or `Steps`; by default from the size of the domain.
         refine: how much shorter steps may be next to walls, see `estimate_labels`.
-        near: what next to walls means, see there.
         scheme: how paths move and end, see `SCHEMES`.
         seed: fixes every random number.
         n_steps: paths are cut after so many, if given; a walk on spheres is not.
@@ -273,7 +275,7 @@ def visited_places(
     Returns:
         `Visits`: `time * f(point)` has the mean of the integral of `f` along paths, discounted.
     """
-    how = {"n_paths": n_paths, "dt": dt, "refine": refine, "near": near, "scheme": scheme}
+    how = {"n_paths": n_paths, "dt": dt, "refine": refine, "scheme": scheme}
     how |= {"seed": seed, "n_steps": n_steps, "most": most}
     with using(compute):
         plan, lanes, batches = _visiting(problem, points, **how)
@@ -291,7 +293,7 @@ def compile_visits(
     points: Float[Array, "n z"],
     *,
     n_paths: int,
-    dt: float | None = None,
+    dt: float | Steps | None = None,
     refine: int | None = None,
     scheme: str | AbstractWalk = "default",
     n_steps: int | None = None,
@@ -299,7 +301,7 @@ def compile_visits(
 ) -> None:
     """Compile what `visited_places` needs for work of this kind, without running a path."""
     plan, lanes, batches = _visiting(
-        problem, points, n_paths=n_paths, dt=dt, refine=refine, near=None, scheme=scheme, seed=0,
+        problem, points, n_paths=n_paths, dt=dt, refine=refine, scheme=scheme, seed=0,
         n_steps=n_steps, most=most,
     )  # fmt: skip
     for count in sorted({count for _, count in batches}):
@@ -311,19 +313,18 @@ def _visiting(
     points: Float[Array, "n z"],
     *,
     n_paths: int,
-    dt: float | None,
+    dt: float | Steps | None,
     refine: int | None,
-    near: float | None,
     scheme: str | AbstractWalk,
     seed: int,
     n_steps: int | None,
     most: int,
 ) -> tuple[Plan, Lanes, list[tuple[int, int]]]:
     """The work of `visited_places`."""
-    dt, refine, near = _steps(problem, points, scheme, dt, refine, near)
+    steps = _steps(problem, points, scheme, dt, refine, None)
     _, plan = _planned(
-        problem, points, n_paths=n_paths, dt=dt, scheme=scheme, read_every=1, forget=1e-7,
-        refine=refine, near=near, seed=(Stream(seed) / "paths").seed,
+        problem, points, n_paths=n_paths, scheme=scheme, read_every=1, forget=1e-7,
+        seed=(Stream(seed) / "paths").seed, **steps._asdict(),
     )  # fmt: skip
     total = len(points) * n_paths
     plan = plan._replace(visits=min(most, max(total, _PLACES)))
@@ -345,6 +346,7 @@ def _planned(
     forget: float,
     refine: int,
     near: float = NEAR,
+    noise: float = 0.0,
     t_max: float = float("inf"),
     seed: int = 0,
     antithetic: bool = False,
@@ -367,7 +369,10 @@ def _planned(
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
     if not walk.stepped:
         n_steps = _MOST_SPHERES
-    plan = Plan(problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control, near=near)
+    plan = Plan(
+        problem, walk, points, n_paths, dt, n_steps, seed, antithetic, control,
+        near=near, noise=noise if walk.stepped else 0.0,
+    )  # fmt: skip
     return chosen, plan
 
 

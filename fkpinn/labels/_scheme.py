@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._compute import FEW_DIMENSIONS
-from ..problem import CompoundPoisson, OfCandidate, Problem, Stable
+from ..problem import CompoundPoisson, OfCandidate, Problem, Stable, corners
 from ..sde import (
     NEAR,
     AbstractWalk,
@@ -117,16 +117,20 @@ def _for_jumps(problem: Problem) -> Choice:
 class Steps(NamedTuple):
     """A time step, and how many times shorter it may be next to walls and in strong drift.
 
-    Walls are near where they are no further than `near` times the reach of a step.
+    Walls are near where they are no further than `near` times the reach of a step. Of a family,
+    `dt` is the step where the variance of noise along an axis is `noise`, and steps of other
+    problems reach as far; 0 if all have the same.
     """
 
     dt: float
     refine: int
     near: float = NEAR
+    noise: float = 0.0
 
     def times(self, factor: float) -> "Steps":
         """All steps so many times as long, those next to walls too."""
-        return Steps(factor * self.dt, self.refine, self.near / math.sqrt(factor))
+        near = self.near / math.sqrt(factor)
+        return Steps(factor * self.dt, self.refine, near, self.noise)
 
 
 def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REACH) -> float:
@@ -165,7 +169,7 @@ def steps_for(
     many = many and problem.diffusion.is_constant and not problem.diffusion.is_zero
     ends = all(problem.absorbing()) and not problem.timed
     if not (isinstance(walk, Scheme) and ends and (holes or many)):
-        return Steps(dt, 1)
+        return Steps(dt, 1, noise=family_noise(problem))
     longest = min((_FAR if many else reach) * size, _way(problem, _FAR_TO_EXIT))
     long = min(_time_over(problem, points, longest), _CHANGE / max(_rate(problem, points), 1e-300))
     shortest = 0.25 * dt if many else dt
@@ -173,7 +177,7 @@ def steps_for(
     long = max(dt, min(long, refine * shortest))
     # a ball of radius R pushes paths outwards as a drift of d σ² / 2R would: twice what it does
     pushed = problem.dim * math.sqrt(8.0 * long * _variance(problem, points)) / size
-    return Steps(long, refine, max(NEAR, pushed))
+    return Steps(long, refine, max(NEAR, pushed), family_noise(problem))
 
 
 def _size(problem: Problem) -> float:
@@ -200,9 +204,23 @@ def _time_over(problem: Problem, points: Float[Array, "n z"], length: float) -> 
 
 
 def _variance(problem: Problem, points: Float[Array, "n z"]) -> float:
-    """Of the noise along an axis, the largest seen."""
-    each = jax.vmap(lambda z: jnp.trace(problem.covariance(z)) / problem.dim)
-    return float(jnp.max(each(points)))
+    """Of the noise along an axis, the largest seen; of a family with steps of its own, of all."""
+    return family_noise(problem) or float(jnp.max(jax.vmap(problem.mean_variance)(points)))
+
+
+def family_noise(problem: Problem) -> float:
+    """The largest variance of the noise along an axis, where each problem of a family has its step.
+
+    They have in few dimensions, without a horizon, where noise depends on parameters alone; else 0.
+    """
+    layout, noise = problem.layout, problem.diffusion
+    own = bool(noise.reads) and noise.is_constant and not problem.timed and problem.jumps is None
+    if not own or problem.dim > FEW_DIMENSIONS:
+        return 0.0
+    tried = corners(layout)
+    with jax.ensure_compile_time_eval():
+        points = jnp.concatenate([jnp.asarray(tried), jnp.zeros((len(tried), problem.dim))], axis=1)
+        return float(jnp.max(jax.vmap(problem.mean_variance)(points)))
 
 
 def _rate(problem: Problem, points: Float[Array, "n z"]) -> float:

@@ -33,6 +33,7 @@ from ._kinks import find_kinks as find_kinks
 from ._kinks import smoothing as smoothing
 from ._layout import Layout as Layout
 from ._layout import Parameter as Parameter
+from ._layout import corners as corners
 from ._levy import fractional_poisson as fractional_poisson
 from ._levy import jump_exit_time as jump_exit_time
 from ._levy import kou as kou

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Matrix, Point, SpaceTimePoint
+from .._types import Matrix, Point, Scalar, SpaceTimePoint
 from ..domain import AbstractDomain
 from ..report import problem_html
 from ._boundary import AbstractCondition, Dirichlet
@@ -335,6 +335,10 @@ class Problem(eqx.Module):
     def covariance(self, z: SpaceTimePoint) -> Float[Array, "d d"]:
         r"""$a = \sigma\sigma^\top$."""
         return self.dynamics.covariance(z)
+
+    def mean_variance(self, z: SpaceTimePoint) -> Scalar:
+        """Of the noise along an axis, the mean over all axes."""
+        return jnp.trace(self.covariance(z)) / self.dim
 
     def conditions(self) -> tuple[AbstractCondition, ...]:
         """Boundary conditions in the order of `domain.parts`."""

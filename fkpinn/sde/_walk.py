@@ -50,7 +50,8 @@ class Plan(NamedTuple):
     With `antithetic`, path `2 j + 1` takes the normals of path `2 j` with the other sign.
     `control` is a function of one point whose gradient makes a martingale to be subtracted. Of a
     batch, `visits` paths or fewer, spread evenly, hand back a place they visited. Where steps vary,
-    they are shorter in less than `near` times their reach from a wall.
+    they are shorter in less than `near` times their reach from a wall. Of a family, `dt` is the
+    step where the variance of the noise is `noise`, and others reach as far; 0 if all have `dt`.
     """
 
     problem: Problem
@@ -64,6 +65,7 @@ class Plan(NamedTuple):
     control: Callable[..., Any] | None = None
     visits: int = 0
     near: float = NEAR
+    noise: float = 0.0
 
 
 class Visits(NamedTuple):
@@ -295,6 +297,7 @@ class _Queue(NamedTuple):
     n_paths: Any
     dt: Array
     near: Array
+    noise: Array | None
     n_steps: Any
     seed: tuple
     stride: Any
@@ -327,6 +330,7 @@ def _queue(plan: Plan, first: int, count: int, stride: int) -> _Queue:
         n_paths=np.uint32(plan.n_paths),
         dt=jnp.asarray(plan.dt, plan.points.dtype),
         near=jnp.asarray(plan.near, plan.points.dtype),
+        noise=jnp.asarray(plan.noise, plan.points.dtype) if plan.noise else None,
         n_steps=None if plan.n_steps is None else np.uint32(plan.n_steps),
         seed=tuple(map(jnp.asarray, seed_words(plan.seed))),
         stride=np.uint32(stride),
@@ -936,6 +940,8 @@ def _start(
     z = queue.points[:, row]
     zero = jnp.zeros_like(queue.dt)
     dt, n_steps, start = queue.dt, queue.n_steps, None
+    if queue.noise is not None:
+        dt = dt * queue.noise / problem.mean_variance(z)
     if problem.timed:  # equal steps that end where time does
         left = problem.layout.time_left(z)
         whole = jnp.maximum(jnp.ceil(left / queue.dt - 1e-3), 1.0)

@@ -265,13 +265,13 @@ def test_runs_have_seeds_and_steps_of_their_own(monkeypatch):
     paths.run(10)
     paths.run(10, stream="a/b")
     paths.run(10, coarse=True, stream="c")
-    assert [how["dt"] for how in asked] == [0.01, 0.01, 0.02]
-    assert [how["near"] for how in asked] == pytest.approx([4.0, 4.0, 8.0**0.5])
+    assert [how["dt"].dt for how in asked] == [0.01, 0.01, 0.02]
+    assert [how["dt"].near for how in asked] == pytest.approx([4.0, 4.0, 8.0**0.5])
     unseeded = DefectPaths(problem, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dt=0.01)
     assert unseeded.stream == Stream(0) / "defect"
     root = Stream(3) / "defect"
     assert [how["seed"] for how in asked] == [(root / n).seed for n in ("0", "a/b", "c")]
-    assert all(how["read_every"] > 1 and how["refine"] > 1 for how in asked)
+    assert all(how["read_every"] > 1 and how["dt"].refine > 1 for how in asked)
     free = fk.Problem(fk.Interval(0.0, 1.0), source=1.0, check=False)
     paths = DefectPaths(free, lambda z: z[0] ** 2, np.full((2, 1), 0.25), dtype="float64")
     assert not paths.stepped

@@ -209,7 +209,7 @@ def test_long_steps_in_many_dimensions_are_short_next_to_walls():
     short = step_size(plain, points)
     assert steps_for(plain, points, heun)[:2] == pytest.approx((16 * short, 64))
     long = steps_for(plain, points, heun).times(4.0)  # at walls too: they are near sooner
-    assert long == pytest.approx((64 * short, 64, 2.0))
+    assert long == pytest.approx((64 * short, 64, 2.0, 0.0))
     # a matrix with one large singular value, which no single coordinate shows
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))[0]
     rate = turn @ np.diag([9.0] + [1.0] * 9) @ turn.T
@@ -265,7 +265,7 @@ def test_steps_become_shorter_as_paths_leave_sooner():
         assert choose_scheme(problem).walk == heun  # spheres would take thousands
         assert step_size(problem, point) == pytest.approx(1 / (64 * dim))
         found = steps_for(problem, point, heun)
-        assert found == pytest.approx((1 / (4 * dim), 64, dim**0.5 / 2))
+        assert found == pytest.approx((1 / (4 * dim), 64, dim**0.5 / 2, 0.0))
         timed = fk.Problem(problem.domain, horizon=1.0, terminal=0.0, check=False)
         assert step_size(timed, jnp.zeros((1, dim + 1))) == pytest.approx(1 / (64 * dim))
     few = fk.Problem(fk.Ball([0] * 50, 1.0), check=False)

@@ -6,6 +6,7 @@ from scipy.stats import norm
 
 import fkpinn as fk
 from fkpinn.labels import choose_scheme
+from fkpinn.labels._scheme import family_noise, step_size
 from fkpinn.problem import Layout, generator, residual, residual_by_hessian
 from fkpinn.sampling import sample_boundary, sample_interior, sample_terminal
 
@@ -245,3 +246,28 @@ def test_all_of_space_along_paths(getkey):
         up = (x - np.log(strike)) / spread + 0.5 * spread
         exact.append(np.exp(x) * norm.cdf(up) - strike * norm.cdf(up - spread))
     assert np.all(np.abs(found.value - np.array(exact)) < 5 * found.stderr + 1e-4)
+
+
+def test_each_problem_has_its_own_step():
+    """A family's paths take the steps that each of its problems would be given by itself."""
+    family = fk.Problem(
+        fk.Ball([0.0, 0.0], 1.0),
+        drift=lambda x: -x,
+        diffusion=lambda x, kappa: (2 * kappa) ** 0.5,
+        source=1.0,
+        parameters={"kappa": (0.1, 0.4)},
+    )
+    x = jnp.array([[0.2, 0.3]])
+    for kappa in (0.1, 0.4):
+        point = jnp.array([[kappa, 0.2, 0.3]])
+        assert step_size(family, point) == pytest.approx(step_size(family.at(kappa=0.4), x))
+        many = fk.estimate_labels(family, point, n_paths=50, seed=3)
+        one = fk.estimate_labels(family.at(kappa=kappa), x, n_paths=50, seed=3)
+        np.testing.assert_allclose(many.value, one.value, rtol=1e-6)
+        assert many.provenance["path_steps"] == one.provenance["path_steps"]
+    assert family_noise(family) == pytest.approx(0.8)
+    timed = fk.Problem(
+        fk.Interval(0.0, 1.0), diffusion=lambda t, x, kappa: kappa, horizon=1.0, terminal=0.0,
+        boundary=0.0, parameters={"kappa": (0.1, 0.4)},
+    )  # fmt: skip
+    assert family_noise(timed) == 0.0 == family_noise(family.at(kappa=0.1))
