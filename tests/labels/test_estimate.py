@@ -113,6 +113,7 @@ def test_kernels_for_graphics_processors_walk_the_same_paths(name):
         n_paths=100,
         dt=dt,
         seed=9,
+        warn=False,  # of the few that hit the smaller disk
         compute=helpers.lanes((256,), 1 << 16, 1, **how),
     )
     plain, kernel = run(), run(unroll=4, kernel="interpret")
