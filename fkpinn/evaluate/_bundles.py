@@ -297,8 +297,8 @@ def _student(z: float, freedom: int) -> float:
     return z + first / freedom + second / freedom**2
 
 
-def _shared_out(n_paths: int, dim: int) -> tuple[int, int]:
+def _shared_out(n_paths: int, n_lines: int) -> tuple[int, int]:
     """Frames, and paths of each start, that make about so many paths."""
-    least = max(_FRAMES[0], math.ceil(_LINES / dim))
-    frames = int(np.clip(round(n_paths / (NODES * dim * _EACH)), least, _FRAMES[1]))
-    return frames, max(_EACH, round(n_paths / (NODES * dim * frames)))
+    least = max(_FRAMES[0], math.ceil(_LINES / n_lines))
+    frames = int(np.clip(round(n_paths / (NODES * n_lines * _EACH)), least, _FRAMES[1]))
+    return frames, max(_EACH, round(n_paths / (NODES * n_lines * frames)))

@@ -206,10 +206,8 @@ def _by_parameters(
             f"{layout.spelled(upper)}; {np.count_nonzero(outside)} of {len(points)} have not, the "
             f"first {layout.spelled(first)}."
         )
-    laws = [law for _, law in layout.parameters]
-    whole = [v * math.log(a.upper / a.lower) if a.log else a.upper - a.lower + 0.0 * v
-             for a, v in zip(laws, values.T, strict=True)]  # fmt: skip
-    reach = _LOCAL * np.stack(whole, axis=1)
+    pairs = zip(layout.parameters, values.T, strict=True)
+    reach = _LOCAL * np.stack([law.width(each) for (_, law), each in pairs], axis=1)
     dtype = dtype or first_precision(problem, candidate)
     own = layout.values(_slopes(cast(candidate, dtype), points))
     sweeps = Sweeps(paths(dtype), problem, points, reach, stream)

@@ -85,7 +85,10 @@ def choose_scheme(
     if not cut and _fits("stable-spheres", problem):
         reason = "nothing but jumps of a stable process: spheres need no time step"
         return Choice("stable-spheres", SCHEMES["stable-spheres"], reason)
-    if not cut and problem.dim <= _SPHERES and _fits("spheres", problem):
+    if not cut and _fits("spheres", problem):
+        if problem.dim > _SPHERES:
+            reason = f"more than {_SPHERES} dimensions: far fewer steps than jumps to spheres"
+            return Choice("heun", SCHEMES["heun"], reason)
         reason = "constant diffusion, no drift, constant reaction: spheres need no time step"
         return Choice("spheres", _spheres(problem), reason)
     if problem.jumps is not None:

@@ -63,6 +63,12 @@ class Parameter(eqx.Module):
         moved = float(ends[0]) + float(ends[1] - ends[0]) * 0.5 * (1.0 - jnp.cos(np.pi * share))
         return jnp.clip(jnp.exp(moved) if self.log else moved, self.lower, self.upper)
 
+    def width(self, value: np.ndarray) -> np.ndarray:
+        """Of the whole range as seen from values: where logarithms count, in proportion to them."""
+        if self.log:
+            return value * np.log(self.upper / self.lower)
+        return np.full_like(value, self.upper - self.lower)
+
     @property
     def middle(self) -> float:
         """The median."""

@@ -262,7 +262,8 @@ def test_steps_become_shorter_as_paths_leave_sooner():
     for dim in (100, 1000):
         problem = fk.Problem(fk.Ball([0] * dim, 1.0), check=False)
         point = jnp.zeros((1, dim))
-        assert choose_scheme(problem).walk == heun  # spheres would take thousands
+        chosen = choose_scheme(problem)  # spheres would take thousands
+        assert chosen.walk == heun and "more than 30 dimensions" in chosen.reason
         assert step_size(problem, point) == pytest.approx(1 / (64 * dim))
         found = steps_for(problem, point, heun)
         assert found == pytest.approx((1 / (4 * dim), 64, dim**0.5 / 2, 0.0))
