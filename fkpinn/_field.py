@@ -34,8 +34,11 @@ class AbstractField(eqx.Module):
     def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
         """Value and derivatives along the directions, in one forward pass."""
 
-    def scaled(self, factor: float) -> "AbstractField | None":
-        """The same with what is not given by data so many times as large; None if it cannot."""
+    def scaled(self, factor: Any) -> "AbstractField | None":
+        """The same with what is not given by data so many times as large; None if it cannot.
+
+        The factor is a number, or a `Size`, a function of the parameters.
+        """
         return None
 
 

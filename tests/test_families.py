@@ -42,6 +42,8 @@ def test_one_network_for_all_values(solution, getkey):
     error = np.sqrt(np.mean((np.asarray(solution(z)) - exact) ** 2) / np.mean(exact**2))
     constant = np.std(exact) / np.sqrt(np.mean(exact**2))
     assert error < 0.1 * constant
+    size = solution.network.output_scale  # one over kappa, from noisy labels
+    assert np.divide(*size.at(np.array([[0.5, 0.5], [2.0, 0.5]]))) == pytest.approx(4.0, rel=0.4)
     found = solution.certificate
     assert found["ci_low"] <= 1.3 * error and found["ci_high"] >= error / 1.3
 

@@ -35,7 +35,7 @@ from fkpinn._solve import (
     solve,
 )
 from fkpinn._solve._certify import compile_ahead
-from fkpinn._solve._improve import _height, corrected
+from fkpinn._solve._improve import corrected, height
 from fkpinn._solve._job import Parts
 from fkpinn._solve._methods import Weighted, natural_phases
 from fkpinn._solve._presets import peclet_number
@@ -44,12 +44,13 @@ from fkpinn._solve._visit import visit
 from fkpinn._streams import Stream
 from fkpinn.cli import main
 from fkpinn.loss import Fixed
-from fkpinn.nn import MLP
+from fkpinn.nn import MLP, Size
 from fkpinn.train import Fit, NaturalGradient
 
 # one worker makes what these tests share
 pytestmark = pytest.mark.xdist_group("solve")
 EXIT = fk.catalogue("exit-ball-3d").problem
+ONE = Size(1.0)
 
 
 @pytest.fixture
@@ -278,7 +279,7 @@ def test_a_round_with_corrected_labels(monkeypatch):
     exact = fk.catalogue("exit-ball-3d").exact
     truth = lambda points: np.asarray(jax.vmap(exact)(jnp.asarray(points)))
     found = solution.certify(n_points=256, n_paths=64)
-    state = Rounds(Job.of(EXIT, better, "fk-pinn"), 0.1, 5.0)
+    state = Rounds(Job.of(EXIT, better, "fk-pinn"), Size(0.1), 5.0)
     points = state.where(found, 100, Stream(1))
     labels = corrected(
         EXIT, solution.network, points,
@@ -317,7 +318,7 @@ def test_a_height_is_told_by_all_corrections_together(monkeypatch):
         }
     )  # fmt: skip
     job = Job.of(problem, settings, "fk-pinn")
-    network = _train.make_network(problem, settings, 1.0, dtype=jnp.float64, key=jax.random.key(0))
+    network = _train.make_network(problem, settings, ONE, dtype=jnp.float64, key=jax.random.key(0))
     points = np.asarray(fk.sobol_interior(problem, 4096), np.float64)
     at = lambda u: np.asarray(jax.vmap(u)(jnp.asarray(points)))
     free = at(network) - 2.0
@@ -329,9 +330,12 @@ def test_a_height_is_told_by_all_corrections_together(monkeypatch):
         value = 2.0 + 1.1 * free - at(u) + noise
         return fk.Labels.from_data(points, value, np.full(4096, np.std(free)))
 
-    share, sure = _height(network, corrections(network))
-    assert abs(share - 0.1) < 4 * sure < 0.1
-    rounds = Rounds(job, 1.0, 1.0)
+    wanted = height(network, corrections(network), ONE)
+    assert wanted is not None and wanted.size.growth == ()
+    share = wanted.size.typical - 1.0
+    assert abs(share - 0.1) < 4 * share / wanted.sure < 0.1
+    assert wanted.share == pytest.approx(share, rel=1e-6)
+    rounds = Rounds(job, ONE, 1.0)
 
     def made(u, *_):
         with jax.enable_x64(True):
@@ -349,11 +353,44 @@ def test_a_height_is_told_by_all_corrections_together(monkeypatch):
     same, _ = rounds.at_its_height(found, made(found))  # nothing is left that is sure
     assert same is found and len(rounds.done) == 1
     soft = dataclasses.replace(job, settings=settings.changed({"network.hard": False}))
-    assert Rounds(soft, 1.0, 1.0).at_its_height(network, made(network))[0] is network
+    assert Rounds(soft, ONE, 1.0).at_its_height(network, made(network))[0] is network
+
+
+def test_heights_of_a_family_are_a_function_of_its_parameters(monkeypatch):
+    """Without rounds too; not where data on the boundary would be multiplied with the rest."""
+    family = fk.Problem(
+        fk.Interval(0.0, 1.0), diffusion=lambda x, k: k, source=1.0, parameters={"k": (1.0, 3.0)},
+        check=False,
+    )  # fmt: skip
+    settings = fk.Settings().changed({"network.widths": (6,)})
+    size = Size(0.1, ((0.5, 0.0),), (2.0,), (1.0,))
+    network = _train.make_network(family, settings, size, dtype=jnp.float64, key=jax.random.key(0))
+    rng = np.random.default_rng(0)
+    points = np.c_[rng.uniform(1, 3, 2000), rng.uniform(0, 1, 2000)]
+    at = lambda u: np.asarray(jax.vmap(u)(jnp.asarray(points)))
+    right = at(network) * np.exp(0.4 * (points[:, 0] - 2.0) - 0.1)
+
+    def made(u, *_):
+        lack = right - at(u) + 0.02 * size.at(points) * rng.normal(size=len(points))
+        return _certificate(0.2)._replace(corrections=fk.Labels.from_data(points, lack, 0.1))
+
+    def brought(problem):
+        rounds = Rounds(Job.of(problem, settings, "fk-pinn"), size, 1.0)
+        monkeypatch.setattr(rounds, "certify", made)
+        return rounds.at_its_height(network, made(network))[0]
+
+    found = at(brought(family))
+    assert np.sqrt(np.mean((found - right) ** 2)) < 0.02 * np.sqrt(np.mean(right**2))
+    given = fk.Problem(
+        fk.Interval(0.0, 1.0), diffusion=lambda x, k: k, boundary=1.0,
+        parameters={"k": (1.0, 3.0)}, check=False,
+    )  # fmt: skip
+    assert family.is_homogeneous and not given.is_homogeneous
+    assert brought(given) is network
 
 
 def test_the_kind_of_a_round_is_chosen_by_what_was_seen(monkeypatch):
-    state = Rounds(Job.of(EXIT, better, "fk-pinn"), 0.1, 5.0)
+    state = Rounds(Job.of(EXIT, better, "fk-pinn"), Size(0.1), 5.0)
     monkeypatch.setattr(Rounds, "label_noise", lambda self, best: (100, 0.002))
     monkeypatch.setattr(Rounds, "path_seconds", lambda self, best: 0.05)
     found = _certificate(0.02)  # corrected labels promise a factor 5
@@ -368,11 +405,15 @@ def test_the_kind_of_a_round_is_chosen_by_what_was_seen(monkeypatch):
 
 
 def test_a_round_trains_as_long_as_it_measures(monkeypatch):
-    state = Rounds(Job.of(EXIT, better, "fk-pinn"), 0.1, 5.0)
+    state = Rounds(Job.of(EXIT, better, "fk-pinn"), Size(0.1), 5.0)
     clock = iter(range(100))
     monkeypatch.setattr("fkpinn._solve._improve.clock", lambda: next(clock))
     done = []
-    step = lambda self, kind, network, labels, name, stream: done.append(name) or network + 1
+
+    def step(self, kind, network, labels, name, stream, share):
+        done.append(name)
+        return Fit(network + 1, Fixed(), [], [], 0.0)
+
     monkeypatch.setattr(Rounds, "steps", step)
     state.measured_in = 3.0
     assert state.train("polish", 0, _certificate(0.02), 7) == 4
@@ -381,12 +422,31 @@ def test_a_round_trains_as_long_as_it_measures(monkeypatch):
 
 def test_a_round_may_have_few_parts(monkeypatch):
     visited = better.changed({"points.visited": 0.5})
-    state = Rounds(Job.of(EXIT, visited, "fk-pinn"), 0.1, 5.0)
+    state = Rounds(Job.of(EXIT, visited, "fk-pinn"), Size(0.1), 5.0)
     assert state.choose(_certificate(0.02)) == "correct"
-    step = lambda self, kind, network, labels, name, stream: network + 1
+    step = lambda self, kind, network, *_: Fit(network + 1, Fixed(), [], [], 0.0)
     monkeypatch.setattr(Rounds, "steps", step)
     state.measured_in = 1000.0
     assert state.train("polish", 0, _certificate(0.02), 1) == 2
+
+
+@pytest.mark.parametrize(("last", "shares"), [(1e-6, [0.25]), (1e-4, [0.25, 0.75])])
+def test_a_round_ends_early_where_the_loss_says_that_the_target_is_reached(
+    monkeypatch, last, shares
+):
+    """From 0.02: its root falls to a hundredth, 2e-4, or to a tenth; wanted is 1e-3."""
+    how = better.changed({"certificate.target": 1e-3, "training.momentum": 0.9})
+    state = Rounds(Job.of(EXIT, how, "fk-pinn"), Size(0.1), 5.0)
+    seen = [{"loss": 1e-2}] * 3 + [{"loss": 1.0}] + [{"loss": last}] * 5
+    done = []
+
+    def step(self, kind, network, labels, name, stream, share):
+        done.append(share)
+        return Fit(network, Fixed(), seen, [], 0.0)
+
+    monkeypatch.setattr(Rounds, "steps", step)
+    state.train("polish", 0, _certificate(0.02), 1)
+    assert done == shares
 
 
 def test_presets_look_at_the_dimension():
@@ -572,14 +632,14 @@ def test_path_points_likelihood_and_corrections_in_one_run(tmp_path):
 def test_last_steps_wait_for_a_certificate_where_rounds_take_the_same(changes, polished):
     how = {"training.momentum": 0.9, "training.polish_steps": 5, "certificate.seconds": 9.0}
     settings = fk.Settings().changed(how | changes)
-    phases = natural_phases(Weighted(fk.catalogue("met").problem, settings, None, 1.0))
+    phases = natural_phases(Weighted(fk.catalogue("met").problem, settings, None))
     assert ("polish" in [phase.name for phase in phases]) == polished
 
 
 def test_the_first_steps_take_few_points():
     """Six in ten, which is all where later steps are averaged."""
     settings = fk.Settings().changed({"training.steps": 40, "training.early_points": 0.25})
-    work = Weighted(fk.catalogue("met").problem, settings, None, 1.0)
+    work = Weighted(fk.catalogue("met").problem, settings, None)
     few, rest = natural_phases(work)
     assert (few.steps, few.times, few.continues) == (24, 0.25, False)
     assert (rest.steps, rest.times, rest.continues) == (16, 1.0, True)

@@ -12,7 +12,7 @@ from fkpinn._solve._end import kinks_at_end
 from fkpinn._solve._improve import Rounds
 from fkpinn._solve._label import _damped, approach, approaches, label
 from fkpinn.evaluate import TooFar
-from fkpinn.nn import MLP
+from fkpinn.nn import MLP, Size
 
 EXIT = fk.catalogue("exit-ball-3d").problem
 
@@ -88,7 +88,7 @@ def _certificate(error):
 def _rounds(monkeypatch, errors, most=3, left_out=100.0):
     """Rounds over networks that are numbers, with these errors one after the other."""
     settings = small.changed({"certificate.rounds": most, "certificate.target": 1e-9})
-    rounds = Rounds(Job.of(fk.catalogue("bratu").problem, settings, "fk-pinn"), 1.0, 1.0)
+    rounds = Rounds(Job.of(fk.catalogue("bratu").problem, settings, "fk-pinn"), Size(1.0), 1.0)
 
     def certify(network, number):
         found, remainder = _certificate(errors[network]), left_out * errors[network] ** 2

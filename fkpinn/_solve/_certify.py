@@ -127,10 +127,10 @@ def compile_ahead(job: Job, labels: Labels | None) -> threading.Thread | None:
 
     def work() -> None:
         with precision("float64"), contextlib.suppress(NoCertificate):
+            size = output_size(job.problem, settings, labels)
             like = job.parts.network or make_network(
-                job.problem, settings, output_size(settings, labels), dtype=jnp.float64,
-                key=Stream(0).key,
-            )  # fmt: skip
+                job.problem, settings, size, dtype=jnp.float64, key=Stream(0).key
+            )
             rehearse(job.problem, like)
         rehearse_bound(job.problem, _PATHS)
 

@@ -13,8 +13,10 @@ from .._streams import Stream
 from .._together import clock
 from ..evaluate import Certificate, DefectPaths, TooFar
 from ..labels import Labels
+from ..nn import Factor, Size, fit_factor
 from ..problem import Problem
 from ..sampling import sample_interior
+from ..train import Fit
 from ..train import precision as precision_of
 from ._certify import measure
 from ._job import Job
@@ -33,6 +35,8 @@ _LEAST_GAIN = 1.2  # factor by which a round must lower the error to be tried ag
 _SURE = 3.0  # standard errors of a height
 _FIRST_GAIN = 2.0  # what plain rounds are expected to gain before one was seen
 _LAST_RESORT = 1.25  # and in many dimensions, where these mostly lead away
+_SHORT = 0.25  # share of the steps of a round after which the loss may say that it is enough
+_MARGIN = 1.5  # factor below the target that the loss must promise
 
 
 class Improved(NamedTuple):
@@ -48,7 +52,7 @@ class Improved(NamedTuple):
     notes: list[str]
 
 
-def improve(job: Job, network: Any, *, size: float, trained_in: float) -> Improved:
+def improve(job: Job, network: Any, *, size: Size, trained_in: float) -> Improved:
     """Certify a network; as long as it pays, train on, with or without corrected labels.
 
     A round `polish` takes more steps on residual and boundary data. A round `correct` adds labels:
@@ -73,7 +77,7 @@ def improve(job: Job, network: Any, *, size: float, trained_in: float) -> Improv
 class Rounds:
     """What `improve` knows while it goes on."""
 
-    def __init__(self, job: Job, size: float, trained_in: float):
+    def __init__(self, job: Job, size: Size, trained_in: float):
         self.job, self.size = job, size
         self.target, self.most = job.settings.certificate.target, job.settings.certificate.rounds
         self.stream = job.stream / "rounds"
@@ -87,6 +91,8 @@ class Rounds:
         self.allowed = max(trained_in, 10.0)
         self.n_labels = max(job.settings.n_labels, 64)
         self.gain: dict[str, float] = {}
+        # with momentum a round has many steps, more than a target near by asks for
+        self.early = self.target is not None and job.settings.training.momentum > 0
         self.done: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
 
@@ -160,23 +166,34 @@ class Rounds:
 
         Where drift holds paths back, an error is mostly one number, the height of a plateau that
         the residual hardly sees. All corrections together tell it much better than any of them.
-        Where data are built in, the network is multiplied by it; other paths must agree.
+        Where data are built in or zero, the network is multiplied by it, in a family by a function
+        of the parameters; other paths must agree.
         """
-        settings = self.job.settings
-        if self.most == 0 or not (settings.network.hard and settings.labels.likely):
-            return network, best
-        share, sure = _height(network, best.corrections)
         reached = self.target is not None and best.ci_high <= self.target
-        if reached or not abs(share) > _SURE * sure:
+        if reached or not self.has_height():
+            return network, best
+        wanted = height(network, best.corrections, self.size)
+        if wanted is None or not wanted.sure > _SURE:
             return network, best
         began = clock()
         with precision(precision_of(network)):
-            tried = network.scaled(1.0 + share)
+            tried = network.scaled(wanted.size if wanted.size.growth else wanted.size.typical)
         found = self.certify(tried, 0, "height/certificate")
-        kept = abs(_height(tried, found.corrections)[0]) < abs(share)
-        predicted = abs(share) / max(sure, 1e-9 * abs(share))
-        self.record(0, "height", predicted, best, found, kept, clock() - began)
+        after = height(tried, found.corrections, self.size)
+        kept = after is not None and after.share < wanted.share
+        self.record(0, "height", wanted.sure, best, found, kept, clock() - began)
         return (tried, found) if kept else (network, best)
+
+    def has_height(self) -> bool:
+        """Whether a network may be multiplied, and it is likely that this is what it lacks.
+
+        In a family heights are what problems differ by most, so there it is asked without rounds
+        too.
+        """
+        problem, settings = self.job.problem, self.job.settings
+        if problem.layout.parameters:
+            return settings.network.hard or problem.is_homogeneous
+        return self.most > 0 and settings.network.hard and settings.labels.likely
 
     def record(
         self,
@@ -257,7 +274,7 @@ class Rounds:
         """Factor by which a round lowers the error: as the last one did, or as its noise allows."""
         if kind == "correct":
             noise = float(np.sqrt(np.mean(np.asarray(best.corrections.stderr, float) ** 2)))
-            allowed = _AVERAGED * best.typical / max(noise / self.size, 1e-100)
+            allowed = _AVERAGED * best.typical / max(noise / self.typical_size(best), 1e-100)
             return min(allowed, self.gain.get(kind, allowed))
         if kind in self.gain:
             return self.gain[kind]
@@ -269,11 +286,15 @@ class Rounds:
         """Paths a label, as wanted and as far as affordable, and the relative noise they leave."""
         found = best.corrections
         spread = float(np.sqrt(np.mean(np.asarray(found.stderr, np.float64) ** 2)))
-        spread *= math.sqrt(found.n_paths) / self.size
+        spread *= math.sqrt(found.n_paths) / self.typical_size(best)
         wanted = (spread / max(_NOISE * best.typical, 1e-100)) ** 2
         affordable = _LABEL_SHARE * self.allowed / max(self.path_seconds(best), 1e-12)
         n_paths = int(np.clip(min(wanted, affordable), 64, 1 << 22))
         return n_paths, spread / math.sqrt(n_paths)
+
+    def typical_size(self, best: Certificate) -> float:
+        """Of the solution, over all points of a certificate."""
+        return float(np.sqrt(np.mean(self.size.at(np.asarray(best.corrections.points)) ** 2)))
 
     def path_seconds(self, best: Certificate) -> float:
         """What one path of every label takes."""
@@ -299,10 +320,26 @@ class Rounds:
             )  # fmt: skip
         labelled = clock()
         for part in itertools.count():
-            network = self.steps(kind, network, labels, f"{number}-{part}", stream / "steps" / part)
-            spent = clock() - labelled
+            share = (_SHORT if part == 0 else 1.0 - _SHORT) if self.early else 1.0
+            trained = self.steps(
+                kind, network, labels, f"{number}-{part}", stream / "steps" / part, share
+            )
+            network, spent = trained.network, clock() - labelled
+            if self.early and part == 0:
+                if self.promised(best, trained.history):
+                    return network
+                continue
             if spent >= self.measured_in + (labelled - began) or part + 1 == self.parts:
                 return network
+
+    def promised(self, best: Certificate | None, history: list[dict[str, Any]]) -> bool:
+        """Whether errors that fall as the root of the loss are below the target by now."""
+        if best is None or self.target is None:
+            return False
+        first, last = (
+            float(np.median([r["loss"] for r in part])) for part in (history[:3], history[-5:])
+        )
+        return best.typical * math.sqrt(max(last, 0.0) / max(first, 1e-300)) < self.target / _MARGIN
 
     def look_again(self, stream: Stream) -> None:
         """Other places where paths go; on processor cores those of before, which cost more."""
@@ -310,18 +347,24 @@ class Rounds:
             self.job = visit(self.job, stream)
 
     def steps(
-        self, kind: str, network: Any, labels: Labels | None, name: str, stream: Stream
-    ) -> Any:
-        """The network after some steps on points of their own."""
+        self,
+        kind: str,
+        network: Any,
+        labels: Labels | None,
+        name: str,
+        stream: Stream,
+        share: float = 1.0,
+    ) -> Fit:
+        """Some steps on points of their own, that share of a round's."""
         folder = None if self.job.folder is None else self.job.folder / f"round-{name}"
         job = with_doubled_points(self.job) if self.doubled else self.job
         trained = polish(
             job, network, labels,
-            size=self.size, name=kind, stream=stream, folder=folder,
+            size=self.size, name=kind, stream=stream, folder=folder, share=share,
         )  # fmt: skip
         taken = self.history[-1]["step"] if self.history else 0
         self.history += [r | {"step": r["step"] + taken} for r in trained.history]
-        return trained.network
+        return trained
 
     def where(self, best: Certificate, n: int, stream: Stream) -> np.ndarray:
         """Points for labels: some anywhere, the others where the measured error is large."""
@@ -341,22 +384,17 @@ class Rounds:
         return pool[generator.choice(len(pool), n, replace=False, p=chance / chance.sum())]
 
 
-def _height(network: Any, found: Labels) -> tuple[float, float]:
-    """By what share corrections make a network higher, and the standard error of that.
-
-    Least squares of all corrections on what of the network is not given by data.
-    """
+def height(network: Any, found: Labels, size: Size) -> Factor | None:
+    """By what corrections multiply what of a network is not given by data; None if it cannot."""
     with precision(precision_of(network)):
         flat = network.scaled(0.0)
     if flat is None:
-        return 0.0, math.inf
+        return None
+    points = np.asarray(found.points, np.float64)
     with precision("float64"):
-        points = jnp.asarray(np.asarray(found.points, np.float64))
-        own = np.asarray(batched(network, points)) - np.asarray(batched(flat, points))
-    value, square = np.asarray(found.value, np.float64), float(np.sum(own**2)) or 1.0
-    share = float(np.sum(own * value)) / square
-    left = value - share * own
-    return share, float(np.sqrt(np.sum((own * left) ** 2))) / square
+        z = jnp.asarray(points)
+        own = np.asarray(batched(network, z)) - np.asarray(batched(flat, z))
+    return fit_factor(points, own, np.asarray(found.value, np.float64), size)
 
 
 def corrected(

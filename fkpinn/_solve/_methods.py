@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from ..labels import Labels
 from ..loss import AbstractWeighting, Annealed, Fixed, Uncertainty
 from ..problem import Problem, smoothing
 from ..train import LBFGS, Adam, NaturalGradient, NystromNewton, Phase
@@ -26,15 +25,13 @@ class Weighted:
     Args:
         problem: the boundary value problem.
         settings: sizes and weights.
-        labels: none for a plain PINN.
-        size: typical size of the solution.
+        noise: of the labels beside the size of the solution; None for a plain PINN.
         given: a weighting of the user's own, for all phases.
     """
 
     problem: Problem
     settings: Settings
-    labels: Labels | None
-    size: float
+    noise: float | None
     given: AbstractWeighting | None = None
 
     @property
@@ -43,15 +40,14 @@ class Weighted:
         found = ("residual", *(["boundary"] if self.problem.domain.parts else []))
         found += ("martingale",) if self.settings.points.path_steps else ()
         found += ("terminal",) if self.problem.timed else ()
-        return found if self.labels is None else (*found, "labels")
+        return found if self.noise is None else (*found, "labels")
 
     def weights(self) -> dict[str, float]:
         """At the start; labels weigh so many times their own noise, squared."""
         weight = self.settings.training.boundary_weight
         found = {"boundary": weight, "terminal": weight}
-        if self.labels is not None:
-            noise = max(self.labels.noise() / self.size, _LEAST_NOISE)
-            found["labels"] = self.settings.labels.weight / noise**2
+        if self.noise is not None:
+            found["labels"] = self.settings.labels.weight / max(self.noise, _LEAST_NOISE) ** 2
         return found
 
     def fading(self) -> AbstractWeighting:
@@ -59,7 +55,7 @@ class Weighted:
         if self.given is not None:
             return self.given
         rate = self.settings.labels.rate
-        return Fixed(self.weights()) if self.labels is None else Annealed(self.weights(), rate=rate)
+        return Fixed(self.weights()) if self.noise is None else Annealed(self.weights(), rate=rate)
 
     def constant(self) -> AbstractWeighting:
         """The same throughout, or trained along."""
@@ -83,7 +79,7 @@ def natural_phases(work: Weighted) -> list[Phase]:
         damping=start, least=least, momentum=training.momentum, settle=settle
     )
     phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
-    early = round(_EARLY * steps) if settle is None else settle
+    early = round(_EARLY * steps)
     if training.early_points < 1 and 0 < early < steps:
         whole = phases.pop()
         few = whole._replace(steps=early, times=training.early_points)

@@ -12,7 +12,7 @@ from .._compute import precision, quickly_compiled
 from .._field import AbstractField
 from .._streams import Stream
 from .._types import Points
-from ..nn import MLP, EndData, HardDirichlet, HardTerminal, Input, SquaredDistance
+from ..nn import MLP, EndData, HardDirichlet, HardTerminal, Input, Size, SquaredDistance
 from ..problem import AbstractCondition, Coefficient, Problem, Stable
 from ..sampling import sample_interior
 from ._end import smoothed_end
@@ -23,7 +23,7 @@ _LOOKS = 1024  # points that tell the range of an input
 
 
 def make_network(
-    problem: Problem, settings: Settings, size: float, *, dtype, key: PRNGKeyArray
+    problem: Problem, settings: Settings, size: Size, *, dtype, key: PRNGKeyArray
 ) -> AbstractField:
     """A network for the problem, with its boundary data built in if the settings say so."""
     network = MLP(

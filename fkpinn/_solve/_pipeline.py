@@ -66,9 +66,8 @@ def run_stages(job: Job, labels: Labels | None = None, *, certify: bool) -> Outc
         ahead.join()
     if certify:
         try:
-            improved = improve(
-                job, trained.network, size=solution_size(labels), trained_in=times[2] - times[0]
-            )
+            size = solution_size(job.problem, labels)
+            improved = improve(job, trained.network, size=size, trained_in=times[2] - times[0])
             trained, certificate = _with_rounds(trained, improved), improved.certificate
             rounds = improved.rounds
         except NoCertificate as error:  # the network is worth keeping

@@ -28,7 +28,7 @@ from ..evaluate import (
     value_with_interval,
 )
 from ..loss import cast
-from ..nn import MLP, AbstractHard, AtValues, Input
+from ..nn import MLP, AbstractHard, AtValues, Input, Size
 from ..problem import Layout, Parameter, Problem, catalogue
 from ..reference import AbstractReference, fingerprint, same_problem
 from ..report import profile_figure, save_animation, save_figure, slice_figure
@@ -453,7 +453,8 @@ class Solution(eqx.Module):
             "widths": [len(b) for b in plain.biases[:-1]],
             "features": plain.features,
             "inputs": _numbered(problem, plain.further),
-            "output_scale": plain.output_scale,
+            "output_scale": plain.output_scale.typical,
+            "growth": plain.output_scale.growth,
             "dtype": str(plain.weights[0].dtype),
             "history": self.history,
             "stopped": self.stopped,
@@ -613,7 +614,7 @@ def _empty_network(
             widths,
             frequencies=features or None,
             further=further,
-            output_scale=float(about["output_scale"]),
+            output_scale=_size(about, layout, center, half),
             dtype=jnp.dtype(about["dtype"]),
             key=Stream(0).key,
         )
@@ -621,6 +622,16 @@ def _empty_network(
     for name, numbers in (("center", center), ("half_width", half)):
         object.__setattr__(network, name, tuple(map(float, numbers)))  # it is ours alone so far
     return network
+
+
+def _size(about: dict[str, Any], layout: Layout, center: np.ndarray, half: np.ndarray) -> Size:
+    """The size of the output, which parameters may change."""
+    growth = tuple(tuple(map(float, row)) for row in about.get("growth", ()))
+    n, finite = len(growth), all(math.isfinite(v) for row in growth for v in row)
+    if n not in (0, len(layout.parameters)) or len(set(map(len, growth))) > 1 or not finite:
+        raise ValueError(f"`growth` is {about['growth']!r:.80}")
+    scale = tuple(map(float, center[:n])), tuple(map(float, half[:n]))
+    return Size(float(about["output_scale"]), growth, *scale)
 
 
 def _value(network: AbstractField, z: Array) -> Array:

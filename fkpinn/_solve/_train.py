@@ -1,6 +1,7 @@
 """Second stage: a network, its loss, and the phases of its training."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from .._streams import Stream
 from .._types import Scalar
 from ..labels import Labels
 from ..loss import AbstractSampler, AbstractTerm, Adaptive, Fixed, Loss, cast, make_loss
+from ..nn import Size, fit_size
+from ..problem import Problem
 from ..train import Adam, Fit, NaturalGradient, Phase, fit, fit_many, working_in
 from ._cuts import batched
 from ._job import Job
@@ -58,7 +61,7 @@ def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
     chance, these steps are taken back and training ends. If in the end it misses them by more than
     their noise, it is compared with a network that is fitted to labels alone.
     """
-    settings, size = job.settings, solution_size(labels)
+    settings, size = job.settings, solution_size(job.problem, labels)
     kept, held = _held_out(labels, settings.labels.held_out, job.stream / "held out")
     found, missed, taken = None, None, 0
     for part, steps in enumerate(_parts(settings.training.steps)):
@@ -94,7 +97,7 @@ def _parts(steps: int) -> list[int]:
 
 
 def _or_labels_alone(
-    job: Job, network: AbstractField, found: Fit, kept: Labels, held: Labels, size: float
+    job: Job, network: AbstractField, found: Fit, kept: Labels, held: Labels, size: Size
 ) -> Fit:
     """What was found, or plain regression on labels if that misses those kept back by less."""
     few = job.settings.changed(
@@ -176,7 +179,7 @@ class _Work(NamedTuple):
     @classmethod
     def of(cls, job: Job, labels: Labels | None) -> "_Work":
         settings, stream = job.settings, job.stream
-        size = output_size(settings, labels)
+        size = output_size(job.problem, settings, labels)
         phases = _phases(job, labels, size)
         with working_in(phases):
             dtype = jnp.dtype(phases[0].optimizer.dtype or "float32")
@@ -196,9 +199,10 @@ class _Work(NamedTuple):
         return cls(network, loss, phases, (stream / "training").key)
 
 
-def _phases(job: Job, labels: Labels | None, size: float) -> list[Phase]:
+def _phases(job: Job, labels: Labels | None, size: Size) -> list[Phase]:
     settings, own = job.settings, job.parts.optimizer
-    work = Weighted(job.problem, settings, labels, size, job.parts.weighting)
+    noise = None if labels is None else relative_noise(labels, size)
+    work = Weighted(job.problem, settings, noise, job.parts.weighting)
     if own is not None:
         steps = settings.training.steps or _OWN_STEPS
         name = type(own).__name__
@@ -242,9 +246,10 @@ def polish(
     network: AbstractField,
     labels: Labels | None,
     *,
-    size: float,
+    size: Size,
     name: str,
     stream: Stream,
+    share: float = 1.0,
     whole: float = 0.6,
     regress: bool = False,
     folder: Path | None = None,
@@ -261,6 +266,7 @@ def polish(
         size: typical size of the solution.
         name: of the phase.
         stream: of the points.
+        share: of the steps that the settings name.
         whole: share of the steps that are whole ones; later ones are cut, to average over points.
         regress: on labels and boundary data alone.
         folder: for checkpoints.
@@ -281,11 +287,12 @@ def polish(
         given = polish_weights(job.problem, settings)
         if labels is not None:
             left = float(_mean_square(loss.terms["residual"], network))
-            relative = labels.noise() / size
-            given["labels"] = left / relative**2 * len(labels.value) / n_interior
+            given["labels"] = (
+                left / relative_noise(labels, size) ** 2 * len(labels.value) / n_interior
+            )
         if regress:
             given |= {"residual": 0.0, "labels": 1.0}
-        steps = settings.training.polish_steps or _ROUND_STEPS
+        steps = math.ceil(share * (settings.training.polish_steps or _ROUND_STEPS))
         redraw = settings.points.redraw
         phase = Phase(name, polisher(settings, steps, whole), steps, Fixed(given), redraw)
         return fit(
@@ -300,14 +307,27 @@ def _mean_square(term: AbstractTerm, network: AbstractField) -> Scalar:
     return term(network)
 
 
-def solution_size(labels: Labels | None) -> float:
-    """Typical size of the solution; 1 where nothing is known of it."""
-    return 1.0 if labels is None else labels.size()
+def solution_size(problem: Problem, labels: Labels | None) -> Size:
+    """Typical size of the solution, in a family a function of its parameters; 1 if not known."""
+    if labels is None:
+        return Size(1.0)
+    n = len(problem.layout.parameters)
+    if n == 0:
+        return Size(labels.size())
+    lower, upper = (np.asarray(end, float)[:n] for end in problem.bounds())
+    center, half = tuple((0.5 * (lower + upper)).tolist()), tuple((0.5 * (upper - lower)).tolist())
+    return fit_size(np.asarray(labels.points), np.asarray(labels.value), center, half)
 
 
-def output_size(settings: Settings, labels: Labels | None) -> float:
+def output_size(problem: Problem, settings: Settings, labels: Labels | None) -> Size:
     """What the network's output is multiplied by."""
-    return solution_size(labels) if settings.network.scaled else 1.0
+    return solution_size(problem, labels) if settings.network.scaled else Size(1.0)
+
+
+def relative_noise(labels: Labels, size: Size) -> float:
+    """Root mean square of the errors of labels beside the size of the solution."""
+    beside = np.asarray(labels.error(), np.float64) / size.at(np.asarray(labels.points))
+    return float(np.sqrt(np.mean(beside**2)))
 
 
 def with_doubled_points(job: Job) -> Job:

@@ -26,6 +26,7 @@ _OPTIONS = {
     "intervals": ("problems", "points", "paths"),
     "slopes": ("problems", "points", "paths"),
     "inverse": ("problems", "repeats", "preset"),
+    "families": ("preset", "seeds", "points"),
     "scaling": ("repeats",),
 }
 _GROWING = ("dimensions",)  # these add to their record row by row
@@ -50,6 +51,7 @@ class Bench:
     `intervals`: bias and coverage of labels in many dimensions.
     `slopes`: how often intervals of gradients hold the true components.
     `inverse`: how often limits of inferred parameters hold the true ones.
+    `families`: one network for `met` at all temperatures, beside finite elements for single ones.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
 
     Example: `fkpinn bench paths --json`
@@ -70,6 +72,7 @@ class Bench:
             "intervals",
             "slopes",
             "inverse",
+            "families",
             "scaling",
         ],
         tyro.conf.Positional,
@@ -77,7 +80,7 @@ class Bench:
     """Which one."""
     points: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step`, 1000 for
-    `intervals` and `slopes` by default."""
+    `intervals` and `slopes` by default. Values of the parameter for `families`, 20 by default."""
     paths: Annotated[int | None, tyro.conf.arg(metavar="M")] = None
     """Paths a point; 1000 for `paths` and `slopes`, 500 for `labels`, 256 for `intervals` by
     default."""

@@ -6,6 +6,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._streams import fold
 from ..labels import Labels
+from ..nn import Size
 from ..problem import Problem
 from ..sampling import sample_terminal
 from ._martingale import MartingaleTerm
@@ -27,7 +28,7 @@ def make_loss(
     n_boundary: int,
     labels: Labels | None = None,
     *,
-    size: float | None = None,
+    size: float | Size | None = None,
     by_error: bool = False,
     batch: int | None = None,
     sampler: AbstractSampler | None = None,

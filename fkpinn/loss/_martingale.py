@@ -10,10 +10,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._streams import fold
 from .._types import Points, Scalar, ScalarField, SpaceTimePoint
+from ..nn import Size
 from ..problem import Problem
 from ..sampling import sample_interior
 from ..sde import absorbed_value
-from ._terms import AbstractTerm, times_as_many
+from ._terms import AbstractTerm, size_at, times_as_many
 
 _STEP = 0.01  # of the horizon, for pieces
 
@@ -42,7 +43,7 @@ class MartingaleTerm(AbstractTerm):
     starts: Points
     noise: Float[Array, "n k m"]
     step: float | None = eqx.field(static=True, default=None)
-    size: float = eqx.field(static=True, default=1.0)
+    size: float | Size = eqx.field(static=True, default=1.0)
 
     @classmethod
     def of(
@@ -52,7 +53,7 @@ class MartingaleTerm(AbstractTerm):
         n_steps: int,
         *,
         whole: bool = False,
-        size: float = 1.0,
+        size: float | Size = 1.0,
         dtype: Any,
         key: PRNGKeyArray,
     ) -> "MartingaleTerm":
@@ -112,7 +113,7 @@ class MartingaleTerm(AbstractTerm):
 
         first = start, jnp.zeros((), start.dtype), jnp.array(True)
         (end, total, running), _ = jax.lax.scan(advance, first, noise)
-        return (total + self._value_at_end(u, end, running) - u(start)) / self.size
+        return (total + self._value_at_end(u, end, running) - u(start)) / size_at(self.size, start)
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "MartingaleTerm":
         """Fresh pieces."""

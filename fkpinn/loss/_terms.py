@@ -6,11 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import jax.random as jr
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._streams import Stream, fold
 from .._types import Points, Scalar, ScalarField, SpaceTimePoint
 from ..labels import Labels
+from ..nn import Size
 from ..problem import Problem, boundary_residual, residual, sampled_residual
 from ..sampling import BoundaryPoints, sample_terminal
 from ._rows import each, mean, mean_square
@@ -65,7 +67,7 @@ class ResidualTerm(AbstractTerm):
 
     problem: Problem
     points: Points
-    size: float | None = eqx.field(static=True, default=None)
+    size: float | Size | None = eqx.field(static=True, default=None)
     sampler: AbstractSampler = Spread()
     time_power: float = eqx.field(static=True, default=0.0)
 
@@ -80,7 +82,7 @@ class ResidualTerm(AbstractTerm):
     def scaled(self, found: Scalar, z: SpaceTimePoint) -> Scalar:
         """A residual at a point, in units of what the terms of the equation come to."""
         if self.size is not None:
-            found = found / natural_scale(self.problem, z, self.size)
+            found = found / natural_scale(self.problem, z, size_at(self.size, z))
         horizon = self.problem.horizon
         if not self.time_power or horizon is None:
             return found
@@ -141,7 +143,12 @@ class SampledResidualTerm(AbstractTerm):
         return self.exact.scaled(found, z)
 
 
-def natural_scale(problem: Problem, z: SpaceTimePoint, size: float) -> Scalar:
+def size_at(size: float | Size, z: SpaceTimePoint) -> float | Scalar:
+    """The typical size of the solution at a point, which only parameters change."""
+    return size(z) if isinstance(size, Size) else size
+
+
+def natural_scale(problem: Problem, z: SpaceTimePoint, size: float | Scalar) -> Scalar:
     """What the terms of the equation come to at a point, for a solution of the given size."""
     lower, upper = problem.box()
     reach = 0.5 * float((upper - lower).min())
@@ -165,7 +172,7 @@ class BoundaryTerm(AbstractTerm):
 
     problem: Problem
     on: BoundaryPoints
-    size: float = eqx.field(static=True, default=1.0)
+    size: float | Size = eqx.field(static=True, default=1.0)
     sampler: AbstractSampler = Spread()
 
     def rows(self) -> BoundaryPoints:
@@ -178,7 +185,7 @@ class BoundaryTerm(AbstractTerm):
             boundary_residual(self.problem, condition, u, row.points, row.normals)
             for condition in self.problem.conditions()
         ]
-        return jnp.stack(violations)[row.parts] / self.size
+        return jnp.stack(violations)[row.parts] / size_at(self.size, row.points)
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "BoundaryTerm":
         """Fresh points on the boundary."""
@@ -193,7 +200,7 @@ class TerminalTerm(AbstractTerm):
 
     problem: Problem
     points: Points
-    size: float = eqx.field(static=True, default=1.0)
+    size: float | Size = eqx.field(static=True, default=1.0)
 
     def rows(self) -> Points:
         """The points."""
@@ -203,7 +210,8 @@ class TerminalTerm(AbstractTerm):
         """Difference at the final time."""
         data = self.problem.terminal
         assert data is not None
-        return (u(row) - data(self.problem.layout.without_time(row))) / self.size
+        lack = u(row) - data(self.problem.layout.without_time(row))
+        return lack / size_at(self.size, row)
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "TerminalTerm":
         """Fresh points at the final time."""
@@ -230,7 +238,7 @@ class LabelTerm(AbstractTerm):
     value: Float[Array, " n"]
     weight: Float[Array, " n"]
     chosen: Array | None = None
-    size: float = eqx.field(static=True, default=1.0)
+    size: float | Size = eqx.field(static=True, default=1.0)
     batch: int | None = eqx.field(static=True, default=None)
 
     @classmethod
@@ -238,7 +246,7 @@ class LabelTerm(AbstractTerm):
         cls,
         labels: Labels,
         *,
-        size: float = 1.0,
+        size: float | Size = 1.0,
         by_error: bool = False,
         batch: int | None = None,
         dtype: Any = None,
@@ -257,6 +265,8 @@ class LabelTerm(AbstractTerm):
         weight = jnp.ones(len(labels.value), dtype)
         if by_error:
             error = labels.error().astype(dtype)
+            if isinstance(size, Size):
+                error = error / jnp.asarray(size.at(np.asarray(labels.points)), dtype)
             typical = jnp.sqrt(jnp.mean(error**2))
             if float(typical) > 0:
                 weight = 1.0 / jnp.maximum(error, 0.1 * typical) ** 2
@@ -273,7 +283,7 @@ class LabelTerm(AbstractTerm):
     def at(self, u: ScalarField, row: tuple[Array, Array, Array]) -> Scalar:
         """Difference to the label."""
         z, value, weight = row
-        return jnp.sqrt(weight) * (u(z) - value) / self.size
+        return jnp.sqrt(weight) * (u(z) - value) / size_at(self.size, z)
 
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "LabelTerm":
         """Another batch of the labels, of the same size."""

@@ -34,7 +34,7 @@ class AbstractHard(AbstractField):
     def is_zero(self) -> bool:
         """Whether $G$ vanishes everywhere."""
 
-    def scaled(self, factor: float) -> "AbstractHard | None":
+    def scaled(self, factor: Any) -> "AbstractHard | None":
         """The data stay as they are."""
         inner = self.network.scaled(factor)
         return None if inner is None else eqx.tree_at(lambda u: u.network, self, inner)

@@ -14,9 +14,10 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._compute import few_sizes, is_traced
-from .._field import AbstractField, Directions, Taylor, Weights, taylor
+from .._field import AbstractField, Directions, Taylor, Weights, product, taylor
 from .._streams import fold
 from .._types import Scalar, SpaceTimePoint
+from ._size import Size
 
 
 class Input(NamedTuple):
@@ -45,7 +46,8 @@ class MLP(AbstractField):
             by default.
         n_features: how many frequencies are drawn.
         further: inputs beside the coordinates, twice differentiable; constants to the compiler.
-        output_scale: typical size of the solution; the network itself stays of order one.
+        output_scale: typical size of the solution; the network itself stays of order one. A
+            number, or a function of the parameters of a family.
         dtype: precision of the parameters.
         key: random key.
     """
@@ -56,7 +58,7 @@ class MLP(AbstractField):
     further: tuple[Input, ...] = eqx.field(static=True)
     center: tuple[float, ...] = eqx.field(static=True)
     half_width: tuple[float, ...] = eqx.field(static=True)
-    output_scale: float = eqx.field(static=True)
+    output_scale: Size = eqx.field(static=True)
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class MLP(AbstractField):
         frequencies: float | Sequence[Sequence[float]] | None = None,
         n_features: int = 16,
         further: Sequence[Input] = (),
-        output_scale: float = 1.0,
+        output_scale: float | Size = 1.0,
         dtype: DTypeLike | None = None,
         key: PRNGKeyArray,
     ):
@@ -75,7 +77,8 @@ class MLP(AbstractField):
             raise ValueError(f"`widths` must be positive numbers of units; got {tuple(widths)}.")
         self.center = tuple((0.5 * np.add(lower, upper)).tolist())
         self.half_width = tuple((0.5 * np.subtract(upper, lower)).tolist())
-        self.output_scale = float(output_scale)
+        given = isinstance(output_scale, Size)
+        self.output_scale = output_scale if given else Size(float(output_scale))
         n_inputs = len(self.center)
         self.features = _features(frequencies, n_features, n_inputs, fold(key, "features"))
         self.further = tuple(further)
@@ -83,8 +86,12 @@ class MLP(AbstractField):
         dtype = str(jnp.dtype(dtype or jnp.result_type(float)))
         self.weights, self.biases = _drawn(sizes, dtype, key)
 
-    def scaled(self, factor: float) -> "MLP":
-        """By the last layer."""
+    def scaled(self, factor: float | Size) -> "MLP":
+        """By the last layer, and where parameters count by the size of the output."""
+        if isinstance(factor, Size):
+            changed = eqx.tree_at(lambda u: u.weights, self, self.weights)  # a copy
+            object.__setattr__(changed, "output_scale", self.output_scale.times(factor))
+            return changed
         last = lambda u: (u.weights[-1], u.biases[-1])
         return eqx.tree_at(last, self, tuple(factor * array for array in last(self)))
 
@@ -100,7 +107,10 @@ class MLP(AbstractField):
             h = jnp.concatenate([h, jnp.stack(more).astype(dtype)])
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             h = jax.nn.tanh(weight @ h + bias)
-        return self.output_scale * (self.weights[-1] @ h + self.biases[-1])[0]
+        plain = (self.weights[-1] @ h + self.biases[-1])[0]
+        if self.output_scale.growth:
+            return self.output_scale(z).astype(dtype) * plain
+        return self.output_scale.typical * plain
 
     def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
         """Value, slopes and curvature together, layer by layer: the forward Laplacian.
@@ -125,9 +135,15 @@ class MLP(AbstractField):
             first = 1.0 - value**2
             bend = into.bend - 2.0 * value * jnp.sum(omega * into.slopes**2, 0)
             at, more = _Rows(value, first[None] * into.slopes, first * bend), []
-        last = self.output_scale * self.weights[-1][0]
-        value = jnp.dot(last, at.value) + self.output_scale * self.biases[-1][0]
-        return Taylor(value, at.slopes @ last, jnp.dot(last, at.bend))
+        size = self.output_scale
+        scale = 1.0 if size.growth else size.typical
+        last = scale * self.weights[-1][0]
+        value = jnp.dot(last, at.value) + scale * self.biases[-1][0]
+        plain = Taylor(value, at.slopes @ last, jnp.dot(last, at.bend))
+        if not size.growth:
+            return plain
+        own = taylor(lambda z: size(z), z, directions, weights)
+        return product(Taylor(*(part.astype(dtype) for part in own)), plain, weights.astype(dtype))
 
 
 def _drawn(sizes: tuple[int, ...], dtype: str, key: PRNGKeyArray) -> tuple[list, list]:

@@ -65,6 +65,10 @@ class AbstractCondition(eqx.Module):
     def check(self, part: str, data: dict[str, np.ndarray]) -> None:
         """Refuse data, given at sample points of the part, that make the problem ill-posed."""
 
+    def is_zero(self) -> bool:
+        """Whether a solution times a number still meets it: nothing is given there but zero."""
+        return all(_is_zero(datum) for name, datum in self.data().items() if name != "coefficient")
+
     def data(self) -> dict[str, Any]:
         """The data by the names of their arguments."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

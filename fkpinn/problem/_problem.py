@@ -348,6 +348,13 @@ class Problem(eqx.Module):
         """For each boundary part, whether paths end there."""
         return tuple(condition.absorbs for condition in self.conditions())
 
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether all data on the boundary and at the end of time are zero."""
+        if self.exterior is not None or not (self.terminal is None or self.terminal.is_zero):
+            return False
+        return all(condition.is_zero() for condition in self.conditions())
+
     def _repr_html_(self) -> str:
         """What notebooks show."""
         from ._describe import describe  # these two read problems
