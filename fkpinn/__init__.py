@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from fkpinn.problem import Sampler as Sampler
     from fkpinn.problem import Stable as Stable
     from fkpinn.problem import Uniform as Uniform
+    from fkpinn.problem import UnknownField as UnknownField
     from fkpinn.problem import backward_kolmogorov as backward_kolmogorov
     from fkpinn.problem import catalogue as catalogue
     from fkpinn.problem import committor as committor
@@ -152,6 +153,7 @@ _EXPORTS: dict[str, str] = {
     "Normal": "fkpinn.problem",
     "Sampler": "fkpinn.problem",
     "Uniform": "fkpinn.problem",
+    "UnknownField": "fkpinn.problem",
     "CompoundPoisson": "fkpinn.problem",
     "DiscreteJump": "fkpinn.problem",
     "DoubleExponentialJump": "fkpinn.problem",

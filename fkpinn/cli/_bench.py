@@ -27,6 +27,7 @@ _OPTIONS = {
     "slopes": ("problems", "points", "paths"),
     "inverse": ("problems", "repeats", "preset"),
     "families": ("preset", "seeds", "points"),
+    "warm": ("problems", "preset"),
     "scaling": ("repeats",),
 }
 _GROWING = ("dimensions",)  # these add to their record row by row
@@ -52,6 +53,7 @@ class Bench:
     `slopes`: how often intervals of gradients hold the true components.
     `inverse`: how often limits of inferred parameters hold the true ones.
     `families`: one network for `met` at all temperatures, beside finite elements for single ones.
+    `warm`: time from the solution of a problem that is much alike, beside that from scratch.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
 
     Example: `fkpinn bench paths --json`
@@ -73,6 +75,7 @@ class Bench:
             "slopes",
             "inverse",
             "families",
+            "warm",
             "scaling",
         ],
         tyro.conf.Positional,

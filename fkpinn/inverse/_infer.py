@@ -36,6 +36,14 @@ _MIXED = 1.05  # chains whose spread within and between differs by no more
 Prior = Mapping[str, tuple[float, float]] | Callable[..., Any] | None
 
 
+class Band(NamedTuple):
+    """Mean and limits of a function of uncertain parameters, one number a place."""
+
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
 class Inference(NamedTuple):
     """Values of parameters that fit measurements, and how sure they are.
 
@@ -70,6 +78,19 @@ class Inference(NamedTuple):
         """
         tails = np.quantile(self.samples, [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return {name: (float(a), float(b)) for name, a, b in zip(self.names, *tails, strict=True)}
+
+    def band(self, function: Callable[..., Any], level: float = 0.95) -> Band:
+        """What the samples say about a function of the parameters, a field at some places say.
+
+        Args:
+            function: of the parameters by name, with an array for its value.
+            level: how much of the posterior law lies between the limits, at each place.
+        """
+        with precision("float64"):
+            rows = dict(zip(self.names, jnp.asarray(self.samples).T, strict=True))
+            found = np.asarray(jax.jit(jax.vmap(lambda row: function(**row)))(rows))
+        low, high = np.quantile(found, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+        return Band(found.mean(axis=0), low, high)
 
     def __str__(self) -> str:
         """A line for each parameter."""

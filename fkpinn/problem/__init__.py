@@ -73,3 +73,4 @@ from ._spectrum import first_eigenvalue as first_eigenvalue
 from ._stable import Stable as Stable
 from ._stopping import optimal_stopping as optimal_stopping
 from ._stopping import reward_of as reward_of
+from ._unknown import UnknownField as UnknownField

@@ -54,12 +54,16 @@ class StableSpheres(AbstractWalk):
         return True
 
     def need(self, problem: Problem) -> Need:
-        """A direction, its distance, and where the source is read unless it is a constant."""
-        return Need(problem.dim, 2 + _of_source(problem))
+        """A direction, its distance, and where the source is read unless it is a constant.
+
+        In the plane an angle is a direction, and one number cheaper than two normal ones.
+        """
+        plane = problem.dim == 2
+        return Need(0 if plane else problem.dim, plane + _of_exit(problem) + _of_source(problem))
 
     def round(self, problem: Problem) -> int:
         """Few: the process soon jumps out."""
-        return 8
+        return 2
 
     def begin(self, problem: Problem, lane: Lane) -> Lane:
         """Nothing to prepare."""
@@ -69,7 +73,7 @@ class StableSpheres(AbstractWalk):
         """Jump from ball to ball."""
         assert control is None
         need = self.need(problem)
-        for k in range(len(numbers.normals) // need.normals):
+        for k in range(len(numbers.uniforms) // need.uniforms):
             lane = lane.then(_step(problem, lane, *numbers.of_step(k, need)))
         return lane
 
@@ -87,14 +91,15 @@ class StableSpheres(AbstractWalk):
         return jnp.where(jnp.all(jnp.isfinite(lane.x)), payoff, jnp.nan)
 
 
-def exit_shares(alpha: float, first: Scalar, second: Scalar) -> tuple[Scalar, Bool[Array, ""]]:
+def exit_shares(alpha: float, uniforms: Float[Array, " k"]) -> tuple[Scalar, Bool[Array, ""]]:
     r"""$s$ of the law Beta$(\alpha/2, 1 - \alpha/2)$ from two uniforms, and whether to take it.
 
-    By Johnk's rejection, which takes at least 78 % of the pairs; for $\alpha = 1$ by a formula.
+    By Johnk's rejection, which takes at least 78 % of the pairs; for $\alpha = 1$ by a formula of
+    one.
     """
     if alpha == 1.0:
-        return jnp.sin(0.5 * math.pi * first) ** 2, jnp.ones((), bool)
-    x, y = _power(first, 2.0 / alpha), _power(second, 2.0 / (2.0 - alpha))
+        return jnp.sin(0.5 * math.pi * uniforms[0]) ** 2, jnp.ones((), bool)
+    x, y = _power(uniforms[0], 2.0 / alpha), _power(uniforms[1], 2.0 / (2.0 - alpha))
     return x / jnp.maximum(x + y, jnp.finfo(x.dtype).tiny), (x + y) <= 1.0
 
 
@@ -128,6 +133,12 @@ def _power(x: Scalar, exponent: float) -> Scalar:
     return jnp.exp(exponent * jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny)))
 
 
+def _of_exit(problem: Problem) -> int:
+    """Uniforms that the length of a jump takes."""
+    assert isinstance(problem.jumps, Stable)
+    return 1 if problem.jumps.alpha == 1.0 else 2
+
+
 def _of_source(problem: Problem) -> int:
     """Uniforms that the place of the source takes."""
     if problem.source.function is None:
@@ -142,12 +153,17 @@ def _step(
     jumps, d = problem.jumps, problem.dim
     assert isinstance(jumps, Stable)
     radius = jnp.maximum(-problem.domain.signed_distance(lane.x), 0.0)
-    noise = noise + 1e-15  # in single precision, one pair of normals in 2**25 is zero
-    direction = noise / jnp.sqrt(jnp.sum(noise**2))
-    share, taken = exit_shares(jumps.alpha, uniform[0], uniform[1])
+    if d == 2:
+        angle, uniform = 2.0 * math.pi * uniform[0], uniform[1:]
+        direction = jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+    else:
+        noise = noise + 1e-15  # in single precision, one pair of normals in 2**25 is zero
+        direction = noise / jnp.sqrt(jnp.sum(noise**2))
+    share, taken = exit_shares(jumps.alpha, uniform)
+    uniform = uniform[_of_exit(problem) :]
     spent, inside = _power(radius, jumps.alpha) * jumps.ball_time(d), lane.x
     if problem.source.function is not None:
-        way, also = source_shares(jumps.alpha, d, uniform[2:])
+        way, also = source_shares(jumps.alpha, d, uniform)
         inside, taken = lane.x - radius * way * direction, taken & also
     moved = lane.saw(inside, spent)
     partial = lane.partial + spent * problem.source(inside)

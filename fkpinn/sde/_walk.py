@@ -173,7 +173,7 @@ def _are_apart(plan: Plan, lanes: Lanes) -> bool:
 def _steps_a_round(plan: Plan, lanes: Lanes) -> int:
     block, steps = _block(plan), plan.walk.round(plan.problem)
     if _are_apart(plan, lanes):
-        steps = min(steps, _NORMALS // plan.walk.need(plan.problem).normals)
+        steps = min(steps, _NORMALS // max(plan.walk.need(plan.problem).normals, 1))
     return block * max(1, steps // block)
 
 
