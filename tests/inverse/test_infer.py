@@ -138,3 +138,13 @@ def test_what_is_refused():
         fk.infer(WRONG, data, {"beta": (1.0, 1.0)})
     with pytest.raises(ValueError, match="positive standard deviation"):
         fk.infer(WRONG, data, {"kappa": (1.0, 0.0)})
+
+
+def test_bands_of_functions_of_parameters(repeats):
+    """Of one that rises, limits are its values at the limits of the parameter."""
+    _, found = repeats[0]
+    low, high = found.interval(0.9)["kappa"]
+    band = found.band(lambda kappa: jnp.stack([kappa, kappa**2]), 0.9)
+    np.testing.assert_allclose(band.low, [low, low**2], rtol=1e-3)
+    np.testing.assert_allclose(band.high, [high, high**2], rtol=1e-3)  # between two samples
+    assert band.mean[0] == pytest.approx(found.mean["kappa"])
