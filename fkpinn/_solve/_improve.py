@@ -334,7 +334,7 @@ class Rounds:
 
     def promised(self, best: Certificate | None, history: list[dict[str, Any]]) -> bool:
         """Whether errors that fall as the root of the loss are below the target by now."""
-        if best is None or self.target is None:
+        if best is None or self.target is None or not history:
             return False
         first, last = (
             float(np.median([r["loss"] for r in part])) for part in (history[:3], history[-5:])

@@ -1,5 +1,6 @@
 """Parameters of a family from measurements, with limits that hold noise and the solver's error."""
 
+import dataclasses
 import importlib.util
 import math
 from collections.abc import Callable, Mapping
@@ -239,24 +240,44 @@ def _nothing_known(values: Array) -> Array:
     return jnp.zeros((), values.dtype)
 
 
+@dataclasses.dataclass(frozen=True)
+class _ByName:
+    """A log density of the parameters by name; equal ones are compiled once."""
+
+    density: Callable[..., Any]
+    names: tuple[str, ...]
+
+    def __call__(self, values: Array) -> Array:
+        return jnp.asarray(self.density(**dict(zip(self.names, values, strict=True))))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Normal:
+    """Normal laws of some parameters: the index of each, its mean and its standard deviation."""
+
+    rows: tuple[tuple[int, float, float], ...]
+
+    def __call__(self, values: Array) -> Array:
+        terms = (-0.5 * ((values[k] - m) / s) ** 2 for k, m, s in self.rows)
+        return sum(terms, _nothing_known(values))
+
+
 def _log_prior(layout: Layout, prior: Prior) -> Callable[[Array], Array]:
-    names = [name for name, _ in layout.parameters]
+    names = tuple(name for name, _ in layout.parameters)
     if prior is None:
         return _nothing_known
     if callable(prior):
-        return lambda values: jnp.asarray(prior(**dict(zip(names, values, strict=True))))
+        return _ByName(prior, names)
     unknown = [name for name in prior if name not in names]
     if unknown:
-        raise ValueError(f"`prior` names {unknown}; the parameters are {names}.")
+        raise ValueError(f"`prior` names {unknown}; the parameters are {list(names)}.")
     for name, pair in prior.items():
         if len(pair) != 2 or not pair[1] > 0:
             raise ValueError(
                 f"`prior[{name!r}]` must be a mean and a positive standard deviation; got {pair}."
             )
-    rows = [(names.index(name), *map(float, pair)) for name, pair in prior.items()]
-    return lambda values: sum(
-        (-0.5 * ((values[k] - m) / s) ** 2 for k, m, s in rows), _nothing_known(values)
-    )
+    rows = [(names.index(name), float(mean), float(std)) for name, (mean, std) in prior.items()]
+    return _Normal(tuple(rows))
 
 
 def _inferred(

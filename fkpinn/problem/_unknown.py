@@ -1,5 +1,6 @@
 """A coefficient that is not known: a smooth function of space made of a few parameters."""
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -92,15 +93,23 @@ class UnknownField:
         if not bend > 0:
             raise ValueError(f"`smooth(bend=...)` must be positive; got {bend}.")
 
-        def log_density(**values: Any) -> Array:
-            found = jnp.stack([jnp.asarray(values[name]) for name in self.names])
-            found, total = found.reshape(self.counts), jnp.zeros((), found.dtype)
-            for axis, spacing in enumerate(self.spacing):
-                second = jnp.diff(found, 2, axis=axis) / (bend * float(spacing) ** 2)
-                total = total - 0.5 * jnp.sum(second**2)
-            return total
+        return _Smooth(self, float(bend))
 
-        return log_density
+
+@dataclasses.dataclass(frozen=True)
+class _Smooth:
+    """A log density of the parameters of a field, by their names; equal ones are compiled once."""
+
+    field: UnknownField
+    bend: float
+
+    def __call__(self, **values: Any) -> Array:
+        found = jnp.stack([jnp.asarray(values[name]) for name in self.field.names])
+        found, total = found.reshape(self.field.counts), jnp.zeros((), found.dtype)
+        for axis, spacing in enumerate(self.field.spacing):
+            second = jnp.diff(found, 2, axis=axis) / (self.bend * float(spacing) ** 2)
+            total = total - 0.5 * jnp.sum(second**2)
+        return total
 
 
 def _bump(s: Array) -> Array:

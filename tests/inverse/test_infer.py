@@ -7,6 +7,7 @@ import pytest
 
 import fkpinn as fk
 from fkpinn._field import AbstractField, taylor
+from fkpinn.inverse._infer import _log_prior
 
 pytest.importorskip("blackjax")
 pytestmark = pytest.mark.xdist_group("inverse")
@@ -148,3 +149,12 @@ def test_bands_of_functions_of_parameters(repeats):
     np.testing.assert_allclose(band.low, [low, low**2], rtol=1e-3)
     np.testing.assert_allclose(band.high, [high, high**2], rtol=1e-3)  # between two samples
     assert band.mean[0] == pytest.approx(found.mean["kappa"])
+
+
+def test_equal_priors_are_compiled_once():
+    """They are constants to the compiler, which knows them by equality."""
+    density = lambda kappa: -kappa
+    for prior in (density, {"kappa": (1.0, 0.1)}):
+        one, other = (_log_prior(FAMILY.layout, prior) for _ in range(2))
+        assert one == other and hash(one) == hash(other)
+    assert _log_prior(FAMILY.layout, {"kappa": (1.0, 0.2)}) != other
