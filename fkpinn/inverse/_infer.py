@@ -383,11 +383,16 @@ def _climbed(model: _Model, y: Array) -> Array:
 
 def _covariance(model: _Model, y: Array) -> np.ndarray:
     """Of the parameters, from the curvature of the log density at its top."""
-    bend, rows, slopes = (np.asarray(a) for a in _at_top(model, y))
+    slopes = np.asarray(_at_top(model, y)[2]) @ _axes(model, y)
+    return slopes @ slopes.T
+
+
+def _axes(model: _Model, y: Array) -> np.ndarray:
+    """Axes of the posterior law at its top, one a column, as long as it is wide."""
+    bend, rows, _ = (np.asarray(a) for a in _at_top(model, y))
     spectrum, axes = np.linalg.eigh(0.5 * (bend + bend.T))
     floor = 1e-3 * max(float(np.linalg.norm(rows.T @ rows, 2)), 1e-12)  # where it is no top
-    inverse = axes @ np.diag(1.0 / np.maximum(spectrum, floor)) @ axes.T
-    return slopes @ inverse @ slopes.T
+    return axes / np.sqrt(np.maximum(spectrum, floor))
 
 
 @eqx.filter_jit
@@ -443,9 +448,9 @@ def _sampled(model: _Model, y: Array, n: int, stream: Stream) -> tuple[np.ndarra
     each = -(-n // _CHAINS)
     warm = jnp.stack([(stream / "warm" / c).key for c in range(_CHAINS)])
     keys = [fold_each((stream / "chain" / c).key, "sample", each) for c in range(_CHAINS)]
-    starts = jnp.broadcast_to(y, (_CHAINS, len(y)))
+    axes = jnp.asarray(_axes(model, y))
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        values = np.asarray(_chains(model, starts, warm, jnp.stack(keys)))
+        values = np.asarray(_chains(model, y, axes, warm, jnp.stack(keys)))
     within = values.var(axis=1).mean(axis=0)
     between = values.mean(axis=1).var(axis=0)
     mixed = float(np.sqrt(np.max(1.0 + between / np.maximum(within, 1e-300))))
@@ -453,21 +458,28 @@ def _sampled(model: _Model, y: Array, n: int, stream: Stream) -> tuple[np.ndarra
 
 
 @eqx.filter_jit
-def _chains(model: _Model, starts: Float[Array, "c k"], warm: Array, keys: Array) -> Array:
-    """Values along chains of NUTS, each with step and metric of its own."""
+def _chains(
+    model: _Model, top: Float[Array, " k"], axes: Float[Array, "k k"], warm: Array, keys: Array
+) -> Array:
+    """Values along chains of NUTS, each with step and metric of its own.
+
+    They move along the axes of the law at its top: where parameters depend on each other, as those
+    of a field do, a metric of coordinates alone would make steps short and paths long.
+    """
     import blackjax
 
-    density = model.log_density
+    place = lambda v: top + axes @ v
+    density = lambda v: model.log_density(place(v))
 
-    def chain(start, warm, keys):
+    def chain(warm, keys):
         adapt: Any = blackjax.window_adaptation(blackjax.nuts, density)
-        (state, tuned), _ = adapt.run(warm, start, num_steps=_WARMUP)
+        (state, tuned), _ = adapt.run(warm, jnp.zeros_like(top), num_steps=_WARMUP)
         kernel: Any = blackjax.nuts(density, **tuned).step
 
         def one(state, key):
             state, _ = kernel(key, state)
-            return state, model.values(state.position)
+            return state, model.values(place(state.position))
 
         return jax.lax.scan(one, state, keys)[1]
 
-    return jax.vmap(chain)(starts, warm, keys)
+    return jax.vmap(chain)(warm, keys)
