@@ -41,6 +41,14 @@ class UnknownField:
         ```
     """
 
+    name: str
+    lower: np.ndarray
+    upper: np.ndarray
+    counts: tuple[int, ...]
+    spacing: np.ndarray
+    law: Parameter
+    names: tuple[str, ...]
+
     def __init__(
         self,
         name: str,
