@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadgroup
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test fast test-slow coverage lint docs clean
+.PHONY: help install demo test fast test-broad test-slow coverage lint docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,14 +44,17 @@ test: install  ## Lint and the fast test suite, side by side
 	@$(MAKE) --no-print-directory -j 2 lint fast
 
 fast: install  ## The fast test suite alone
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow"
+	$(PYTEST) -m "not slow and not broad"
+
+test-broad: install  ## What the fast tests say, of more cases and of whole runs
+	$(PYTEST) -m "broad and not slow"
 
 test-slow: install  ## The slow tests only
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow
+	$(PYTEST) -m slow
 
 coverage: install  ## Branch coverage of the fast tests
 	@$(PIP) install -c constraints.txt pytest-cov
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered
+	$(PYTEST) -m "not slow and not broad" --cov --cov-report=term-missing:skip-covered
 
 docs: $(VENV)/.docs  ## Build the documentation into site/, strictly
 	$(BIN)/zensical build --clean --strict

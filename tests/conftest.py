@@ -1,7 +1,9 @@
+import contextlib
 import gc
 import importlib.metadata
 import itertools
 import os
+import threading
 from pathlib import Path
 
 # Two xdist workers on two cores: one thread each, or they fight. Read when jax starts.
@@ -41,6 +43,33 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 # come after this; the package loads its parts lazily, so each of them passes through the hook.
 install_import_hook("fkpinn", "beartype.beartype")
 
+
+def _keep_contexts():
+    """jax makes a context of MLIR for every program: a fifth of the time of these tests.
+
+    One for each thread will do, but for programs that are compiled while another one is translated.
+    It is no public part of jax; where it is not found, nothing is lost but time.
+    """
+    try:
+        from jax._src.interpreters import mlir
+
+        make, context = mlir.make_ir_context, mlir.ir.Context
+    except (ImportError, AttributeError):
+        return
+    own = threading.local()
+
+    def kept():
+        with contextlib.suppress(ValueError):  # there is none
+            if context.current is not None:
+                return make()
+        if not hasattr(own, "context"):
+            own.context = make()
+        return own.context
+
+    mlir.make_ir_context = kept
+
+
+_keep_contexts()
 
 # Compiled functions make millions of objects that stay: looking through them takes long.
 gc.set_threshold(50_000, 20, 100)

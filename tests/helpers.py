@@ -126,6 +126,18 @@ combinations = [
 shapes = primitives + combinations
 
 
+def of_which_fast(cases: Any, *fast: Any) -> list[Any]:
+    """All cases; those that are not named here say the same again, for the broad suite."""
+    found = []
+    for case in cases:
+        one = case if isinstance(case, tuple) else (case,)
+        values, marks = getattr(case, "values", one), [*getattr(case, "marks", ())]
+        broad = values[0] not in fast and values not in fast
+        found.append(pytest.param(*values, marks=marks + [pytest.mark.broad] * broad))
+    return found
+
+
+BROAD = ("box-faces", "ball-1d", "cut-disk", "notched-square")  # built as others are
 SLOW = (
     "pierced-polygon",
     "box-minus-disks",
@@ -153,8 +165,8 @@ SLOW = (
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
     """One worker a shape: it compiles each function once."""
-    slow = [pytest.mark.slow] if name in SLOW else []
-    return [pytest.mark.xdist_group(name), *slow]
+    size = [pytest.mark.slow] * (name in SLOW) + [pytest.mark.broad] * (name in BROAD)
+    return [pytest.mark.xdist_group(name), *size]
 
 
 every_shape = pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["middle", "new"]
 
 
+@pytest.mark.broad
 def test_a_second_process_finds_what_the_first_has_compiled(tmp_path):
     code = (
         "import jax, jax.numpy as jnp; from fkpinn._compute import current; "

@@ -72,6 +72,7 @@ def test_points_of_a_new_domain_are_uniform(getkey):
     assert abs(outer - 2 / 3) < 4 * (2 / 9) ** 0.5 / n**0.5
 
 
+@pytest.mark.broad
 def test_paths_leave_a_new_domain_when_they_should():
     problem = fk.poisson(page("add-a-domain.md").Ring(1.0, 2.0), source=0.0, boundary=_log)
     points = jnp.array([[1.5, 0.0], [0.0, -1.2]])
@@ -117,6 +118,7 @@ def test_paths_meet_a_new_condition_as_its_robin_twin():
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.broad
 def test_paths_measure_what_a_function_lacks_at_a_new_condition():
     problem = page("add-a-condition.md").problem
     lacks_one = lambda x: _cooled(x) - 1.0

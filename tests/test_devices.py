@@ -45,6 +45,7 @@ def check(found: dict) -> None:
         assert norm(change) < 1e-12 * norm(one["step"]), "a step is equal up to rounding"
 
 
+@pytest.mark.broad
 def test_the_number_of_devices_changes_nothing():
     """With an uneven share, too."""
     check(run(1, 3))

@@ -88,6 +88,7 @@ def run_blocks(path, change):
     return names
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("path", WITH_CODE)
 def test_python_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -42,7 +42,7 @@ QUICK = ("labels_only",)  # to compile; `README.md` trains a network in the fast
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(p, id=p.stem, marks=[] if p.stem in QUICK else pytest.mark.slow)
+        pytest.param(p, id=p.stem, marks=pytest.mark.broad if p.stem in QUICK else pytest.mark.slow)
         for p in sorted(FOLDER.glob("*.py"))
     ],
 )

@@ -10,7 +10,7 @@ import fkpinn as fk
 from fkpinn._compute import precision
 from fkpinn.sampling import sample_interior
 
-pytestmark = pytest.mark.xdist_group("families")
+pytestmark = [pytest.mark.xdist_group("families"), pytest.mark.broad]
 
 FAMILY = fk.Problem(
     fk.Interval(0.0, 1.0), diffusion=lambda x, kappa: (2 * kappa) ** 0.5, source=1.0,

@@ -46,6 +46,9 @@ SIDEWAYS = {*((part, "report") for part in SHOWN), ("_files", "_records")}
 PUBLIC = 11  # the row of `fkpinn` itself: its names are for users and for the command line
 
 FILES = sorted(ROOT.rglob("*.py"))
+of_every_file = pytest.mark.parametrize(
+    "folder", sorted({path.parent for path in FILES}), ids=lambda p: p.name
+)
 
 
 def part_of(module: str) -> str:
@@ -84,34 +87,36 @@ def own_part(path: Path) -> str:
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_go_down(path):
-    own = own_part(path)
-    if own == "__init__":
-        return
-    assert own in LAYERS, f"{path.name} has no row: add `{own}` to the table in this file"
-    _, limit = LAYERS[own]
-    for node, part, _ in imports_of_ours(path):
-        if part == own or (own, part) in SIDEWAYS:
+@of_every_file
+def test_imports_go_down(folder):
+    for path in sorted(folder.glob("*.py")):
+        own = own_part(path)
+        if own == "__init__":
             continue
-        row = LAYERS[part][0] if part else PUBLIC
-        assert row <= limit, (
-            f"{path.relative_to(ROOT)}:{node.lineno} imports `fkpinn.{part}` (row {row}), "
-            f"but `{own}` may import rows up to {limit}"
-        )
+        assert own in LAYERS, f"{path.name} has no row: add `{own}` to the table in this file"
+        _, limit = LAYERS[own]
+        for node, part, _ in imports_of_ours(path):
+            if part == own or (own, part) in SIDEWAYS:
+                continue
+            row = LAYERS[part][0] if part else PUBLIC
+            assert row <= limit, (
+                f"{path.relative_to(ROOT)}:{node.lineno} imports `fkpinn.{part}` (row {row}), "
+                f"but `{own}` may import rows up to {limit}"
+            )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_functions_do_not_import_other_folders(path):
-    own = own_part(path)
-    if own in ("__init__", "cli"):  # these load the numerics late, on purpose
-        return
-    late = [
-        f"line {node.lineno} imports `fkpinn.{part}`"
-        for node, part, in_function in imports_of_ours(path)
-        if in_function and part != own
-    ]
-    assert not late, f"move to the top of {path.relative_to(ROOT)}: {late}"
+@of_every_file
+def test_functions_do_not_import_other_folders(folder):
+    for path in sorted(folder.glob("*.py")):
+        own = own_part(path)
+        if own in ("__init__", "cli"):  # these load the numerics late, on purpose
+            continue
+        late = [
+            f"line {node.lineno} imports `fkpinn.{part}`"
+            for node, part, in_function in imports_of_ours(path)
+            if in_function and part != own
+        ]
+        assert not late, f"move to the top of {path.relative_to(ROOT)}: {late}"
 
 
 def test_the_table_knows_an_upward_import(tmp_path, monkeypatch):
@@ -124,40 +129,45 @@ def test_the_table_knows_an_upward_import(tmp_path, monkeypatch):
         ("sde", True),
     ]
     with pytest.raises(AssertionError, match=r"_bad.py:2 imports `fkpinn.train` \(row 7\)"):
-        test_imports_go_down(bad)
+        test_imports_go_down(bad.parent)
 
 
 def _calls(path: Path) -> list[ast.AST]:
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_one_object_knows_what_a_point_is_made_of(path):
+@of_every_file
+def test_one_object_knows_what_a_point_is_made_of(folder):
     """Only the layout takes a point apart, or counts its coordinates by hand."""
-    if path.name == "_layout.py":
-        return
-    of_one, of_many = ("0", "1:", ":1", "..., 0", "..., 1:"), (":, 0", ":, 1:", ":, :1")
-    for node in _calls(path):
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            taken = ast.unparse(node.slice)
-            one = node.value.id in ("z", "at", "point") and taken in of_one
-            many = node.value.id in ("z", "points") and taken in of_many
-            drawn = path.parts[-2] == "report"  # places in the plane, as pictures have them
-            assert drawn or not (one or many), f"line {node.lineno}: {ast.unparse(node)}"
-        if isinstance(node, ast.BinOp):
-            assert "n_coords - " not in ast.unparse(node), f"line {node.lineno}"
+    for path in sorted(folder.glob("*.py")):
+        if path.name == "_layout.py":
+            continue
+        of_one, of_many = ("0", "1:", ":1", "..., 0", "..., 1:"), (":, 0", ":, 1:", ":, :1")
+        for node in _calls(path):
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                taken = ast.unparse(node.slice)
+                one = node.value.id in ("z", "at", "point") and taken in of_one
+                many = node.value.id in ("z", "points") and taken in of_many
+                drawn = path.parts[-2] == "report"  # places in the plane, as pictures have them
+                assert drawn or not (one or many), f"{path}:{node.lineno}: {ast.unparse(node)}"
+            if isinstance(node, ast.BinOp):
+                assert "n_coords - " not in ast.unparse(node), f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_conditions_carry_their_own_behaviour(path):
+@of_every_file
+def test_conditions_carry_their_own_behaviour(folder):
     """No type test on boundary conditions but in their own file."""
-    if path.name == "_boundary.py":
-        return
-    kinds = {"Dirichlet", "Neumann", "Robin"}
-    for node in _calls(path):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
-            names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
-            assert not names & kinds, f"line {node.lineno}: {ast.unparse(node)}"
+    for path in sorted(folder.glob("*.py")):
+        if path.name == "_boundary.py":
+            continue
+        kinds = {"Dirichlet", "Neumann", "Robin"}
+        for node in _calls(path):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "isinstance",
+                "issubclass",
+            ):
+                names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                assert not names & kinds, f"{path}:{node.lineno}: {ast.unparse(node)}"
 
 
 def test_device_and_precision_are_chosen_in_one_place():

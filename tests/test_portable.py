@@ -40,24 +40,24 @@ def told(words, text, code=0):
     return run
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_nothing_is_used_that_windows_lacks(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    used = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    used |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    used |= {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-    assert used.isdisjoint(ONLY_POSIX)
-    words = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
-    assert words.isdisjoint({"start_new_session", "preexec_fn", "process_group"})
+def test_nothing_is_used_that_windows_lacks():
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        used = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        used |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        used |= {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+        assert used.isdisjoint(ONLY_POSIX)
+        words = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
+        assert words.isdisjoint({"start_new_session", "preexec_fn", "process_group"})
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
-def test_text_is_read_and_written_in_one_encoding(path):
+def test_text_is_read_and_written_in_one_encoding():
     others = {"read_text": 0, "write_text": 1}  # arguments besides
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in others:
-            told = "encoding" in {k.arg for k in node.keywords}
-            assert told or len(node.args) > others[node.func.attr], f"line {node.lineno}"
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in others:
+                told = "encoding" in {k.arg for k in node.keywords}
+                assert told or len(node.args) > others[node.func.attr], f"{path}:{node.lineno}"
 
 
 # memory

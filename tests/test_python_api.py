@@ -250,6 +250,7 @@ class Middle(AbstractSampler):
         return Spread().points(problem, n, dtype, key=key) * 0 + 1
 
 
+@pytest.mark.broad
 def test_a_network_and_an_optimizer_of_ones_own(tmp_path):
     start = Line(jnp.asarray(2.0), jnp.asarray(1.0))
     found = fk.solve(
@@ -268,6 +269,7 @@ def test_a_network_and_an_optimizer_of_ones_own(tmp_path):
     np.testing.assert_array_equal(again([1.0]), found([1.0]))
 
 
+@pytest.mark.broad
 def test_a_sampler_and_a_weighting_of_ones_own():
     asked = []
     how = {"settings": FEW, "method": "pinn", "optimizer": Descent()}
@@ -280,6 +282,7 @@ def test_a_sampler_and_a_weighting_of_ones_own():
     assert float(found([1.0])) != float(plain([1.0])) != float(heavy([1.0]))
 
 
+@pytest.mark.broad
 def test_a_scheme_of_ones_own():
     seen = []
 

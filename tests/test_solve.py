@@ -189,6 +189,7 @@ def test_a_certificate_comes_with_the_run(tmp_path):
     assert values.low[0] < values.value[0] < values.high[0]
 
 
+@pytest.mark.broad
 def test_a_run_without_a_certificate_keeps_its_network(tmp_path, monkeypatch):
     """Nor with a reference, which there is none of in three dimensions."""
 
@@ -430,13 +431,22 @@ def test_a_round_may_have_few_parts(monkeypatch):
     assert state.train("polish", 0, _certificate(0.02), 1) == 2
 
 
-@pytest.mark.parametrize(("last", "shares"), [(1e-6, [0.25]), (1e-4, [0.25, 0.75])])
-def test_a_round_ends_early_where_the_loss_says_that_the_target_is_reached(
-    monkeypatch, last, shares
+@pytest.mark.parametrize(
+    ("last", "measured_in", "certified", "shares"),
+    [
+        (1e-6, 1e9, None, [0.25]),  # the loss promises it
+        (1e-4, 1e9, None, [0.25, 0.75]),  # neither it nor a certificate, which takes too long
+        (1e-4, 0.0, 0.0009, [0.25]),  # a quick certificate says so
+        (1e-4, 0.0, 0.002, [0.25, 0.75]),
+    ],
+)
+def test_a_round_ends_early_where_the_target_is_reached(
+    monkeypatch, last, measured_in, certified, shares
 ):
     """From 0.02: its root falls to a hundredth, 2e-4, or to a tenth; wanted is 1e-3."""
-    how = better.changed({"certificate.target": 1e-3, "training.momentum": 0.9})
-    state = Rounds(Job.of(EXIT, how, "fk-pinn"), Size(0.1), 5.0)
+    how = {"certificate.target": 1e-3, "training.momentum": 0.9, "points.visited": 0.5}
+    state = Rounds(Job.of(EXIT, better.changed(how), "fk-pinn"), Size(0.1), 5.0)
+    state.measured_in = measured_in
     seen = [{"loss": 1e-2}] * 3 + [{"loss": 1.0}] + [{"loss": last}] * 5
     done = []
 
@@ -444,7 +454,12 @@ def test_a_round_ends_early_where_the_loss_says_that_the_target_is_reached(
         done.append(share)
         return Fit(network, Fixed(), seen, [], 0.0)
 
+    def certify(self, network, number, name):
+        assert name == "early/certificate"  # paths of its own: another certificate is reported
+        return _certificate(certified)
+
     monkeypatch.setattr(Rounds, "steps", step)
+    monkeypatch.setattr(Rounds, "certify", certify)
     state.train("polish", 0, _certificate(0.02), 1)
     assert done == shares
 
@@ -465,6 +480,7 @@ def test_presets_look_at_the_dimension():
     assert paper == PRESETS["paper"]
 
 
+@pytest.mark.broad
 def test_boundary_points_come_from_where_paths_leave():
     """A drift of 2 to the right from (0, 1): a share of exits on the right that has a formula."""
     line = fk.Problem(fk.Interval(0.0, 1.0), drift=2.0, diffusion=1.0, source=1.0, check=False)
@@ -494,6 +510,7 @@ def test_peclet_number_is_that_of_the_equation(strength):
     assert peclet_number(problem) == pytest.approx(2 * strength)
 
 
+@pytest.mark.broad
 def test_random_directions_are_for_adam():
     few = small.changed({"points.directions": 2, "training.lbfgs_steps": 0})
     found = fk.solve(EXIT, method="pinn", settings=few, seed=1)
@@ -522,6 +539,7 @@ def test_presets_look_at_what_moves_paths():
     assert not hard.network.data_inputs
 
 
+@pytest.mark.broad
 def test_presets_look_at_data_at_the_end_of_time():
     """Where there are no others they are built in and read, but for kinks that none can follow."""
     smooth = settings_for("quick", fk.catalogue("allen-cahn-20d").problem)
@@ -675,6 +693,7 @@ def test_labels_of_ones_own():
     assert abs(float(solution([0.0, 0.0, 0.0])) - 1.0) < 0.2
 
 
+@pytest.mark.broad
 def test_a_problem_of_ones_own_in_one_dimension(tmp_path):
     problem = fk.Problem(fk.Interval(0, 1), source=1.0, name="<script>alert(1)</script>")
     adam = small.changed({"training.lbfgs_steps": 0})
@@ -918,6 +937,7 @@ run("exit-ball-3d", settings=settings_from(eval(sys.argv[2])), out=sys.argv[1], 
 """
 
 
+@pytest.mark.broad
 def test_killed_in_training_and_resumed_is_bit_for_bit_the_same(tmp_path, whole):
     """`kill -9` after the third checkpoint, in a process of its own; then `--resume`."""
     config = read_config(whole / "config.toml")
@@ -964,6 +984,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(tmp_path, after):
     same_run(whole, broken)
 
 
+@pytest.mark.broad
 def test_certificates_are_compiled_ahead(monkeypatch):
     """What is compiled while an accelerator trains is what the certificate of the result needs."""
     from fkpinn.sde import _walk

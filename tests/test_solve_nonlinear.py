@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from run_folders import SMALL as small
 
 import fkpinn as fk
@@ -33,6 +34,7 @@ def test_kinks_at_the_end_of_time_are_seen():
     assert settings_for("quick", fk.catalogue("heat2d-ms").problem).points.time_power == 0.0
 
 
+@pytest.mark.broad
 def test_labels_of_a_nonlinear_problem_are_made_anew_next_to_a_network():
     """u'' + 2.5 exp(u) = 0: those next to zero are too small."""
     problem = fk.Problem(

@@ -64,6 +64,7 @@ def check(one: dict, other: dict, count: int, folder: Path) -> None:
     assert other["new"] == "mine"
 
 
+@pytest.mark.broad
 def test_two_processes_give_what_one_gives(tmp_path):
     check(*run(tmp_path, 1, 2), 2, tmp_path)
 

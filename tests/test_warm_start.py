@@ -7,7 +7,7 @@ from run_folders import SMALL
 
 import fkpinn as fk
 
-pytestmark = pytest.mark.xdist_group("families")
+pytestmark = [pytest.mark.xdist_group("families"), pytest.mark.broad]
 
 HOW = SMALL.changed({"training.steps": 24, "labels.n_paths": 64})
 

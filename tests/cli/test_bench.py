@@ -44,6 +44,7 @@ def assert_near_reference(result, truth):
     assert np.all(np.abs(result.mean - truth) <= 4 * result.stderr + BIAS * truth)
 
 
+@pytest.mark.broad
 @needs_gcc
 def test_kernel_exit_times():
     result = Kernel().time(POINTS, 4000, 1e-2, 1)
@@ -98,6 +99,7 @@ def test_paths_record(capsys, tmp_path):
     assert record["path_steps_per_s"]["fkpinn"] and record["path_steps_per_s"]["numpy"]
 
 
+@pytest.mark.broad
 def test_a_missing_compiler_is_said(capsys, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     words = ["bench", "paths", "--points", "2", "--paths", "10", "--repeats", "1"]

@@ -4,6 +4,7 @@ import base64
 import json
 
 import numpy as np
+import pytest
 from run_folders import SMALL
 
 from fkpinn._solve import run
@@ -14,6 +15,7 @@ def unpacked(text):
     return np.frombuffer(base64.b64decode(text), "<f4")
 
 
+@pytest.mark.broad
 def test_prints_its_contract_and_renews_the_report(tmp_path, capsys):
     run("exit-ball-3d", settings=SMALL, seed=1, out=tmp_path)  # compiled for other tests too
     before = json.loads((tmp_path / "result.json").read_text())

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from fkpinn.cli import main
 
 
+@pytest.mark.broad
 def test_plan_prints_its_contract(capsys):
     words = "plan exit-ball-3d --seconds 0.5 --points 5 --seed 3 --json"
     assert main(words.split()) in (None, 0)
@@ -19,6 +22,7 @@ def test_plan_prints_its_contract(capsys):
     assert record["command"].startswith("fkpinn labels exit-ball-3d --points 5 --paths ")
 
 
+@pytest.mark.broad
 def test_plan_prints_a_command_to_copy(capsys):
     assert main("plan exit-ball-3d --seconds 0.5 --points 5".split()) in (None, 0)
     assert "fkpinn labels exit-ball-3d --points 5 --paths " in capsys.readouterr().out

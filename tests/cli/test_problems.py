@@ -100,9 +100,15 @@ def test_file_with_a_problem(tmp_path):
 
 
 LARGE = [name for name in NAMES if name.endswith("00d")]  # built as others are
+FAST = ("met", "heat2d-ms", "robin", "bratu", "jump-exit", "exit-ball-10d")
+
+
+def marks(name):
+    return pytest.mark.slow if name in LARGE else [] if name in FAST else pytest.mark.broad
+
+
 ENTRIES = [
-    pytest.param(entry, id=entry["name"], marks=pytest.mark.slow if entry["name"] in LARGE else [])
-    for entry in read_catalogue()
+    pytest.param(entry, id=entry["name"], marks=marks(entry["name"])) for entry in read_catalogue()
 ]
 
 

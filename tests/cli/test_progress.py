@@ -73,6 +73,7 @@ def test_a_bar_in_a_terminal(monkeypatch):
     assert isinstance(Output().progress(), BarProgress)
 
 
+@pytest.mark.broad
 def test_quiet_commands(capsys, tmp_path):
     where = ["--out", str(tmp_path / "labels.npz"), "--points", "2", "--paths", "8"]
     assert main(["labels", "poisson", *where, "--quiet"]) == 0

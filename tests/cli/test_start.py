@@ -129,6 +129,7 @@ start()
 """
 
 
+@pytest.mark.broad
 def test_an_interrupt_while_compiled_code_runs_is_no_crash(tmp_path):
     words = "labels exit-ball-3d --points 64 --paths 1000000 --out".split()
     process = subprocess.Popen(

@@ -24,6 +24,7 @@ from fkpinn.nn import MLP
 P = 8
 
 
+@pytest.mark.broad
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -123,6 +124,7 @@ def test_coverage_of_a_network(labels):
         coverage(curvature_with(None), [1.0])
 
 
+@pytest.mark.broad
 def test_descent_is_not_slower_than_foretold():
     """Few points and many parameters: the minimum is zero and the constant is positive."""
     curvature = curvature_with(None, n=3)
@@ -133,6 +135,7 @@ def test_descent_is_not_slower_than_foretold():
     assert found.predicted == pytest.approx(found.condition * math.log(1.5))
 
 
+@pytest.mark.broad
 def test_more_points_than_parameters_have_no_constant():
     found = compare_descent(curvature_with(None, (3,), n=40), steps=3)
     assert found.predicted == math.inf and found.pl_constant == 0

@@ -29,7 +29,7 @@ def is_picture(path):
 @pytest.mark.parametrize(
     "what",
     [
-        "bounds",
+        pytest.param("bounds", marks=pytest.mark.broad),
         pytest.param("spectrum", marks=pytest.mark.slow),
         pytest.param("coverage", marks=pytest.mark.slow),
         pytest.param("landscape", marks=pytest.mark.slow),

@@ -60,6 +60,7 @@ def test_two_regimes():
 INTERVAL = fk.Problem(fk.Interval(-1, 1), diffusion=1.0, source=1.0, check=False)  # u = 1 - x²
 
 
+@pytest.mark.broad
 def test_payoffs_are_exit_times():
     sample = payoffs(INTERVAL, [0.0], n_paths=20_000, dt=4e-3, scheme="euler-shifted", seed=1)
     stderr = sample.std() / math.sqrt(len(sample))
@@ -72,6 +73,7 @@ def test_payoffs_are_exit_times():
         payoffs(INTERVAL, [0.0, 0.0], n_paths=10, dt=1e-3)
 
 
+@pytest.mark.broad
 def test_bias_of_plain_paths_is_a_root_of_the_step():
     """thm:fk-Gobet: order one half, and the constant of this problem.
 

@@ -224,6 +224,7 @@ def test_what_remains_of_surfaces():
     assert (disk | hexagon).remains() == ("none", "all")
 
 
+@pytest.mark.broad
 def test_measured_areas_are_those_of_each_surface():
     """A hole that cuts the wall: half its sphere is left, of 1e-8 of the area of the box."""
     dim, radius = 8, 0.1
@@ -244,6 +245,7 @@ def test_planes_through_balls_and_across_boxes_are_drawn_directly(dim):
     assert slab.areas()["cut"] == pytest.approx(1.0, rel=1e-12)
 
 
+@pytest.mark.broad
 def test_an_imprecise_area_says_so(monkeypatch):
     """Of a plane that touches a box at a corner, next to nothing is left."""
     monkeypatch.setattr(_csg, "_SETS", (8, 9))

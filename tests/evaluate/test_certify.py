@@ -126,6 +126,7 @@ class Heard(SilentProgress):
         self.names.add(description)
 
 
+@pytest.mark.broad
 def test_a_pilot_chooses_the_paths():
     """So that noise is a small part of the error, however small that is."""
     heard = Heard()
@@ -151,6 +152,7 @@ def test_every_seed_has_points_of_its_own():
     assert not np.any(np.asarray(first) == np.asarray(second))
 
 
+@pytest.mark.broad
 def test_nothing_is_called_wrong_and_the_solution_right():
     wrong = certify(BALL, off_by(EXACT, 0.0, whole=0.0), n_points=200, n_paths=64)
     assert wrong.ci_low <= 1.0 <= wrong.ci_high and wrong.l2_rel > 0.9

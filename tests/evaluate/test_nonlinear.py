@@ -1,6 +1,7 @@
 """Certificates and values of nonlinear problems: limits hold what linear paths leave out."""
 
 import equinox as eqx
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,7 +68,7 @@ class Wrong(eqx.Module):
         return exact(z) + self.size.astype(z.dtype) * shape(z)
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", helpers.of_which_fast(CASES, "gradients"))
 def test_limits_hold_the_error_of_a_candidate(kind):
     """Whether it is good or not so good; the remainder falls with the square of the error."""
     problem, exact, _ = CASES[kind]
@@ -90,7 +91,7 @@ def test_a_candidate_that_is_too_far_is_refused_in_words():
         fk.certify(CONTROL, far, n_points=128, n_paths=16, dt=0.01, seed=1)
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", helpers.of_which_fast(CASES, "gradients"))
 def test_the_remainder_is_of_the_size_of_what_is_left_out(kind):
     """Many paths leave the remainder alone: it is below the estimate, and not by orders."""
     problem, exact, _ = CASES[kind]
@@ -106,6 +107,7 @@ def test_the_remainder_is_of_the_size_of_what_is_left_out(kind):
     assert np.max(missed) > 0.02 * np.median(allowed)
 
 
+@pytest.mark.broad
 def test_values_with_limits_that_hold():
     wrong = Wrong("gradients", jnp.asarray(0.05))
     points = np.array([[0.0, 0.5, 0.5], [0.5, 1.0, -0.4]])

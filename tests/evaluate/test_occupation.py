@@ -38,6 +38,7 @@ def test_the_bound_holds_for_many_networks(seed):
     np.testing.assert_allclose(found.l2_rel, found.l2_abs / size, rtol=0.3)  # by 128 points
 
 
+@pytest.mark.broad
 def test_it_is_nearly_met_by_a_constant_error_of_the_data():
     """With the residual of the solution there is only the boundary, where one is one."""
     problem, solution = catalogue("exit-ball-3d")

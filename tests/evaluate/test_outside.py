@@ -63,6 +63,7 @@ def holds(certificate, error):
     return certificate.ci_low <= error <= certificate.ci_high
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("problem", "rows", "how"),
     [(POISSON, poisson_rows, {}), (OU, ou_rows, {"dt": 0.02})],
@@ -78,6 +79,7 @@ def test_limits_hold_the_error_of_a_numpy_function(problem, rows, how):
     assert found.to_dict()["differences"] == found.differences
 
 
+@pytest.mark.broad
 def test_the_same_function_in_jax_has_the_same_corrections():
     points = np.asarray(fk.sample_interior(OU, 64, key=jax.random.key(0)))
     found = []
@@ -171,6 +173,7 @@ def test_what_is_said_of_differences_holds_what_they_do():
     assert measured < np.sqrt(np.mean(allowed**2)) < 100 * measured
 
 
+@pytest.mark.broad
 def test_slopes_at_reflecting_walls_count():
     ready = fitted(LINE, fk.outside(line_rows, steps=0.1))
     found = lack_of_differences(LINE, ready, np.linspace(0.01, 0.95, 16)[:, None])
@@ -207,6 +210,7 @@ def test_what_will_not_do_is_refused_in_words(function, said):
         fk.certify(POISSON, fk.outside(function), **FEW)
 
 
+@pytest.mark.broad
 def test_what_fails_along_paths_is_told():
     """It is not seen before: only where compiled code calls."""
     calls = []

@@ -18,6 +18,7 @@ def test_values_of_mild_equations():
     assert picard_value(problem, np.zeros(21), levels=2, repeats=20, seed=1).value == fewer.value
 
 
+@pytest.mark.broad
 def test_all_terms_of_low_order_count():
     """u_t + 2 u_xx + 0.5 u_x - u / 2 + 1 + u / 4 = 0, u(1) = x: linear in x."""
     problem = fk.semilinear(

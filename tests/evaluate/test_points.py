@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import fkpinn as fk
 from fkpinn._streams import Stream
@@ -40,6 +41,7 @@ def test_uniform_points_all_count_the_same():
     assert np.all(sample.weights == 1.0) and np.isinf(sample.pool)
 
 
+@pytest.mark.broad
 def test_an_error_at_few_points_is_held():
     found = fk.certify(PROBLEM, wrong_at_the_edge, n_points=1024, n_paths=16, dt=0.02)
     rng = np.random.default_rng(2)

@@ -20,8 +20,10 @@ from fkpinn.evaluate._lines import NODES, _weights, lines_through
 from fkpinn.evaluate._slopes import _shorter
 from fkpinn.nn import MLP
 
-DISK = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=2.0)
-LINE = fk.Problem(fk.Interval(0.0, 1.0), horizon=0.5, terminal=lambda x: jnp.sin(np.pi * x[0]))
+DISK = fk.Problem(fk.Ball([0.0, 0.0], 1.0), source=2.0, check=False)
+LINE = fk.Problem(
+    fk.Interval(0.0, 1.0), horizon=0.5, terminal=lambda x: jnp.sin(np.pi * x[0]), check=False
+)
 
 
 @pytest.fixture(autouse=True)
@@ -82,12 +84,14 @@ def test_gradients_are_corrected_and_their_limits_hold():
     assert np.max(found.std_error[50:]) < 10 * np.median(found.std_error[:50])
 
 
+@pytest.mark.broad
 def test_a_perfect_candidate_is_left_alone():
     found = gradient_with_interval(DISK, wave(of_disk, 0.0), [[0.3, 0.4]], n_paths=400)
     np.testing.assert_allclose(found.value, [[-0.6, -0.8]], atol=1e-5)
     assert np.all(found.high - found.low < 1e-4)
 
 
+@pytest.mark.broad
 def test_in_time_and_next_to_a_wall():
     """One dimension; of 100 points limits miss one in twenty."""
     rng = Stream(3).generator
@@ -126,6 +130,7 @@ FAMILY = fk.Problem(
     diffusion=lambda x, kappa: (2 * kappa) ** 0.5,
     source=lambda x, a: a,
     parameters={"kappa": (0.5, 2.0), "a": fk.Parameter(0.1, 10.0, log=True)},
+    check=False,
 )
 
 
@@ -133,6 +138,7 @@ def of_family(z):
     return z[1] * (1.0 - z[2] ** 2 - z[3] ** 2) / (4.0 * z[0])
 
 
+@pytest.mark.broad
 def test_by_parameters():
     """At 60 points, some at the ends of ranges and next to the wall; 120 derivatives."""
     rng = Stream(6).generator
@@ -169,6 +175,7 @@ def test_by_parameters_refuses():
         ask(FAMILY, fk.outside(lambda z: z[:, 0], steps=1e-3), point, "parameters")
 
 
+@pytest.mark.broad
 def test_half_width_finds_the_paths():
     candidate = wave(of_disk, 0.02)
     found = gradient_with_interval(DISK, candidate, [[0.2, 0.1]], half_width=0.02, seed=5)
@@ -202,6 +209,7 @@ def test_gradients_refuse_the_time_of_the_data_and_what_is_not_finite():
         gradient_with_interval(DISK, pointed, [[0.0, 0.0]], n_paths=128)
 
 
+@pytest.mark.broad
 def test_solutions_have_them():
     network = MLP(*DISK.bounds(), (4,), key=Stream(0).key)
     solution = fk.Solution(DISK, network)

@@ -42,6 +42,7 @@ def european(z):
     return kept - jnp.exp(z[1]) * norm.cdf(-far)
 
 
+@pytest.mark.broad
 def test_an_american_put_lies_between_its_bounds():
     """Who stops when the European price is below the reward loses little; limits hold the tree."""
     found = stopping_bounds(
@@ -66,6 +67,7 @@ def test_a_network_bounds_an_american_put_to_three_parts_in_a_thousand():
     assert found.high - found.low < 3e-3 * tree
 
 
+@pytest.mark.broad
 def test_the_source_that_holds_values_up_changes_them_little():
     """The grid has the value of the tree; where one stops, the source is what waiting costs."""
     assert float(find_reference(american_put()).values([[0.0, 0.0]])[0]) == pytest.approx(
@@ -83,6 +85,7 @@ def test_the_source_that_holds_values_up_changes_them_little():
     assert pull(0.5, 0.01) == 0.0  # where there is nothing to gain by stopping
 
 
+@pytest.mark.broad
 def test_bad_candidates_make_wide_bounds():
     """Still right: whoever never stops gets the European price, and no martingale helps."""
     never = lambda z: jnp.asarray(2.0, z.dtype) + 0.0 * z[0]

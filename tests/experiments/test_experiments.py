@@ -96,6 +96,7 @@ def test_the_same_training_has_the_same_cell(place):
     assert bare.settings.labels.p_data == 0
 
 
+@pytest.mark.broad
 def test_tables_are_made_from_records(place, monkeypatch, capsys):
     """All that is printed follows from the records; what is there is not trained again."""
     where = [
@@ -255,6 +256,7 @@ def test_configurations_of_the_paper():
     assert (settings.training.adam_steps, settings.training.lbfgs_steps) == (30_000, 15_000)
 
 
+@pytest.mark.broad
 def test_pages_say_what_the_records_say(tmp_path, monkeypatch):
     """Every mean that is printed follows from the files; pages in the docs are what they give."""
     # pictures take most of the time, and are looked at elsewhere

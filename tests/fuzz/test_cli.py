@@ -91,6 +91,7 @@ quiet = settings(
 )  # fmt: skip
 
 
+@pytest.mark.broad
 @settings(quiet, max_examples=25)
 @given(argv=arguments())
 def test_any_arguments(place, argv):

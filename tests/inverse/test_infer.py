@@ -55,6 +55,7 @@ def repeats():
     return found
 
 
+@pytest.mark.broad
 def test_limits_hold_although_the_network_is_wrong(repeats):
     inside = [low <= k <= high for k, r in repeats for low, high in [r.interval()["kappa"]]]
     assert sum(inside) >= 3  # of 4: less has a chance of 1 in 70 at 95 %; `bench inverse` has 100
@@ -62,6 +63,7 @@ def test_limits_hold_although_the_network_is_wrong(repeats):
     assert sum(uncorrected) >= 3  # an error of a tenth would not be
 
 
+@pytest.mark.broad
 def test_samples_agree_with_the_curvature(repeats):
     for kappa, found in repeats:  # d u / d kappa = -u / kappa, so sd = noise kappa / |u|
         expected = 0.003 * kappa / np.linalg.norm(_truth(kappa))
@@ -69,6 +71,7 @@ def test_samples_agree_with_the_curvature(repeats):
         assert found.std["kappa"] == pytest.approx(expected, rel=0.25)
 
 
+@pytest.mark.broad
 def test_the_solver_has_its_share(repeats):
     for _, found in repeats:
         share = found.shares["kappa"]
@@ -141,6 +144,7 @@ def test_what_is_refused():
         fk.infer(WRONG, data, {"kappa": (1.0, 0.0)})
 
 
+@pytest.mark.broad
 def test_bands_of_functions_of_parameters(repeats):
     """Of one that rises, limits are its values at the limits of the parameter."""
     _, found = repeats[0]

@@ -17,7 +17,9 @@ def in_space(f, dim=1, **more):
     return fk.semilinear(fk.Space(dim), lambda t, x, u, p: f(u), **(how | more))
 
 
-@pytest.mark.parametrize("name", ["fisher-kpp", "fisher-kpp-10d"])
+@pytest.mark.parametrize(
+    "name", ["fisher-kpp", pytest.param("fisher-kpp-10d", marks=pytest.mark.broad)]
+)
 def test_trees_are_right_on_average(name):
     problem, exact = fk.catalogue(name)
     points = fk.sample_interior(problem, 200, key=jax.random.key(0))

@@ -101,6 +101,7 @@ def test_labels_do_not_depend_on_how_the_work_is_cut(name):
         assert one.provenance["path_steps"] == other.provenance["path_steps"]
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", ["met", pytest.param("committor", marks=pytest.mark.slow)])
 def test_kernels_for_graphics_processors_walk_the_same_paths(name):
     """Interpreted here, so every operation of the walk must be one that kernels know."""
@@ -142,6 +143,7 @@ def test_default_looks_at_the_problem():
         choose_scheme(fk.catalogue("met").problem, "magic")
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("scheme", "dim"), [("default", 200), ("spheres", 60)])
 def test_exit_times_of_a_ball_in_hundreds_of_dimensions(scheme, dim):
     """Steps and layers for the size of the domain alone would make them a tenth longer, and more.

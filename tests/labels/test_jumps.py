@@ -1,5 +1,6 @@
 """Labels of processes that jump agree with closed forms and with grids."""
 
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +23,7 @@ def within(labels, exact, errors=4.5):
     return np.all(lack <= errors * np.asarray(labels.stderr) + 1e-12)
 
 
-@pytest.mark.parametrize("rate", ["constant", "function"])
+@pytest.mark.parametrize("rate", helpers.of_which_fast(["constant", "function"], "function"))
 def test_exit_times_with_jumps(rate):
     """By thinning where the rate depends on the place."""
     given = 2.0 if rate == "constant" else lambda x: 2.0 - 1.5 * x[0] ** 2
@@ -32,6 +33,7 @@ def test_exit_times_with_jumps(rate):
     assert within(labels, grid_reference(problem, h=0.02).values(AT))
 
 
+@pytest.mark.broad
 def test_data_outside_reach_the_inside():
     """The probability to leave upwards, by a jump or not; and jumps alone, without noise."""
     up = lambda x: jnp.where(x[0] > 0.0, 1.0, 0.0)
@@ -45,6 +47,7 @@ def test_data_outside_reach_the_inside():
     assert within(labels, np.full(3, 0.75 + 1.0 / 1.5))  # one jump leads out
 
 
+@pytest.mark.broad
 def test_calls_in_mertons_model():
     problem, exact = fk.catalogue("merton")
     points = jnp.asarray([[0.0, 4.6], [0.5, 4.5]])
@@ -52,7 +55,9 @@ def test_calls_in_mertons_model():
     assert within(labels, jax.vmap(exact)(points))
 
 
-@pytest.mark.parametrize(("dim", "alpha"), [(2, 1.5), (2, 1.0), (3, 0.7)])
+@pytest.mark.parametrize(
+    ("dim", "alpha"), helpers.of_which_fast([(2, 1.5), (2, 1.0), (3, 0.7)], (2, 1.0))
+)
 def test_stable_processes_leave_balls_in_the_known_time(dim, alpha):
     """Without a step; the source as a constant and as a function."""
     jumps = fk.Stable(alpha)
@@ -86,6 +91,7 @@ def test_green_and_exit_laws_of_stable_processes_have_their_moments():
     assert np.abs(found).max() < 1e-9  # frames of directions are random, their means exact here
 
 
+@pytest.mark.broad
 def test_steps_of_a_stable_process_come_close_to_spheres():
     """Seen at grid times, late by a power of the step."""
     problem = fk.jump_exit_time(fk.Ball([0.0, 0.0], 1.0), fk.Stable(1.0))
@@ -99,6 +105,7 @@ def test_steps_of_a_stable_process_come_close_to_spheres():
     assert 1.3 < np.log(lacks[0] / lacks[1]) / np.log(2.0) < 2.7  # order one, about
 
 
+@pytest.mark.broad
 def test_labels_do_not_depend_on_how_the_work_is_cut():
     problem = fk.catalogue("jump-exit").problem
     how = {"n_paths": 64, "dt": 0.01, "seed": 8}
@@ -130,6 +137,7 @@ def test_walks_refuse_what_they_do_not_solve():
         StableSpheres().check(both)
 
 
+@pytest.mark.broad
 def test_the_error_of_a_candidate_is_measured():
     """Five percent too much everywhere, seen by paths that jump."""
     problem, exact = fk.catalogue("stable-exit-2d")

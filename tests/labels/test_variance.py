@@ -76,6 +76,7 @@ def test_defect_of_the_solution_is_zero(name, dt, constant):
     assert np.max(found.stderr) <= 1e-10 * size
 
 
+@pytest.mark.broad
 @each_case
 def test_a_network_and_its_defect_make_the_solution(name, dt, constant):
     case, points, exact = start(name)
@@ -167,6 +168,7 @@ def test_the_solution_as_control_takes_the_noise(name, dt, constant, record_prop
     assert np.median(factor) >= 5
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "how",
     [

@@ -203,6 +203,7 @@ def test_labels_by_error_in_the_precision_asked_for():
         LabelTerm.of(labels, batch=0)
 
 
+@pytest.mark.broad
 def test_pieces_on_an_accelerator_fit_its_memory():
     """Rows of a piece follow from what their derivatives keep, which grows with the dimension."""
     problem = {dim: fk.poisson(fk.Ball([0.0] * dim, 1.0), 1.0) for dim in (2, 50)}

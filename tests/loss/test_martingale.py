@@ -83,6 +83,7 @@ def test_starts_are_the_center_for_whole_paths_and_the_measure_for_pieces():
     assert fresh.starts.shape == (128, 3) and fresh.noise.shape == (128, 3, 2)
 
 
+@pytest.mark.broad
 def test_deep_bsde_is_a_method():
     """Short; pieces join the loss of another method by a setting."""
     problem, exact = fk.catalogue("fisher-kpp-10d")

@@ -84,9 +84,10 @@ def with_time(points, timed):
 ALIKE = ["poisson", "met", "schrodinger", "variable-diffusion"]  # as others, in other shapes
 BOUNDARY = ["committor", "laplace-10d", "ornstein-uhlenbeck", *own_cases()]
 BOUNDARY += [pytest.param(name, marks=pytest.mark.slow) for name in ALIKE]
+FAST = ("committor", "ornstein-uhlenbeck", "l-shape", "moving")
 
 
-@pytest.mark.parametrize("name", BOUNDARY)
+@pytest.mark.parametrize("name", helpers.of_which_fast(BOUNDARY, *FAST))
 def test_meets_the_data(name):
     u, (domain, data, timed) = wrapped(name), case_of(name)
 
@@ -111,6 +112,7 @@ def _value(given, z):
 
 
 SLOW = [pytest.param("l-shape", marks=pytest.mark.slow)]  # takes long to compile
+BROAD = [pytest.param(name, marks=pytest.mark.broad) for name in ("squares", "moving")]
 SURFACE = {  # points of named and of other parts, and corners
     "committor": [(0.8235, 0.0281), (-0.5582, 1.6417), (-1.5, 0.5), (1.2, 2.0)],
     "l-shape": [(1.0, 1.5), (0.5, 2.0), (1.0, 1.0), (2.0, 1.0), (0.0, 0.0)],
@@ -118,7 +120,7 @@ SURFACE = {  # points of named and of other parts, and corners
 }
 
 
-@pytest.mark.parametrize("name", SURFACE)
+@pytest.mark.parametrize("name", helpers.of_which_fast(SURFACE, "committor"))
 def test_derivatives_are_finite_on_the_boundary(name):
     u = wrapped(name)  # made out here: what is made under jit must not be kept
     derivatives = lambda z: taylor(u, z, jnp.eye(2), jnp.ones(2))
@@ -128,7 +130,7 @@ def test_derivatives_are_finite_on_the_boundary(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["poisson", pytest.param("committor", marks=pytest.mark.slow), *SLOW, "squares", "moving"],
+    ["poisson", pytest.param("committor", marks=pytest.mark.slow), *SLOW, *BROAD],
 )
 def test_derivatives_agree_with_nested_ones(name):
     u, timed = wrapped(name), case_of(name).timed

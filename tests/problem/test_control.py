@@ -60,6 +60,7 @@ def test_gains_are_maximized():
     np.testing.assert_allclose(values(dear), plain + slopes.max(axis=1), rtol=1e-9)
 
 
+@pytest.mark.broad
 def test_controlled_noise_is_uncertain_volatility():
     """The dearest of two volatilities, as a control problem and as the recipe."""
     market, low, high = fk.Box([0.5, 0.5], [2.0, 2.0]), 0.1, 0.4

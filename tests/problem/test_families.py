@@ -99,6 +99,7 @@ def test_labels_of_a_family_are_those_of_its_problems():
     assert np.all(np.abs(ours.value - exact) < 5 * ours.stderr + 1e-3)
 
 
+@pytest.mark.broad
 def test_labels_of_a_family_with_time():
     z = np.array([[0.2, 0.6, 0.8, 1.0], [5.0, 1.8, 0.3, 2.0]])
     found = fk.estimate_labels(_heat(), jnp.asarray(z), n_paths=2048, dt=5e-3, seed=0)
@@ -106,6 +107,7 @@ def test_labels_of_a_family_with_time():
     assert np.all(np.abs(found.value - exact) < 5 * found.stderr + 2e-3)
 
 
+@pytest.mark.broad
 def test_spheres_read_parameters_in_source_and_data():
     family = fk.Problem(
         DISK, source=lambda x, a: 2.0 * a, boundary=lambda x, b: b,
@@ -225,6 +227,7 @@ def test_recipes_with_a_range_of_temperatures():
     np.testing.assert_allclose(both.drift(jnp.array([1.5, 0.0, 0.0])), [-1.5, 0.0])
 
 
+@pytest.mark.broad
 def test_all_of_space_along_paths(getkey):
     calls = fk.Problem(
         fk.Space(1), drift=lambda t, x, sigma: jnp.ones(1, x.dtype) * (-0.5 * sigma**2),
@@ -248,6 +251,7 @@ def test_all_of_space_along_paths(getkey):
     assert np.all(np.abs(found.value - np.array(exact)) < 5 * found.stderr + 1e-4)
 
 
+@pytest.mark.broad
 def test_each_problem_has_its_own_step():
     """A family's paths take the steps that each of its problems would be given by itself."""
     family = fk.Problem(

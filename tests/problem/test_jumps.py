@@ -2,6 +2,7 @@
 
 import math
 
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +42,7 @@ def residuals(problem, u, points):
     return np.asarray(jax.jit(jax.vmap(lambda z: residual(problem, u, z)))(jnp.asarray(points)))
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("dim", helpers.of_which_fast([1, 2, 3], 2))
 @pytest.mark.parametrize("alpha", [0.6, 1.5])
 def test_the_known_exit_time_of_a_stable_process_solves_its_equation(dim, alpha):
     """Also close to the wall, where it is not smooth."""
@@ -67,6 +68,7 @@ def test_mertons_prices_solve_his_equation():
     assert np.abs(residuals(problem, exact, points)).max() < 1e-5
 
 
+@pytest.mark.broad
 def test_polynomials_in_a_ball_have_known_sources():
     """In the plane, of degrees 1 and 2 and radial ones; in space, many random directions."""
     problem, exact = fractional_composite(2, 1.2)
@@ -131,6 +133,7 @@ def test_laws_without_nodes_are_right_on_average():
     assert lack.std() > 1e-3
 
 
+@pytest.mark.broad
 def test_finite_differences_know_jumps():
     """Order two towards a spectral solution; also where the rate depends on the place."""
     problem = fk.catalogue("jump-exit").problem
@@ -162,6 +165,7 @@ def test_paths_of_the_measure_jump_too():
     assert abs(z[:, 1].var() - wanted) < 5.0 * ((fourth - wanted**2) / 20_000) ** 0.5
 
 
+@pytest.mark.broad
 def test_paths_of_the_measure_have_all_their_jumps():
     """Thirty on average: the variance is that of as many."""
     jumps = fk.CompoundPoisson(30.0, fk.NormalJump(0.0, 0.2))

@@ -1,5 +1,6 @@
 """Kinks of data at the end of time: where they are, and what a diffusion makes of them."""
 
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,7 +52,10 @@ def test_with_constant_coefficients_the_smoothed_data_are_the_solution():
     np.testing.assert_allclose(left, 0.0, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["uncertain-volatility", "american-put", "merton"])
+NAMES = ["uncertain-volatility", "american-put", "merton"]
+
+
+@pytest.mark.parametrize("name", helpers.of_which_fast(NAMES, "merton"))
 def test_residuals_of_smoothed_data_stay_bounded(name):
     """Those of the data themselves would be a point mass, and here grow as one over the root."""
     problem = fk.catalogue(name).problem
@@ -70,6 +74,7 @@ def test_residuals_of_smoothed_data_stay_bounded(name):
     assert worst[1] < 0.05 * float(abs(kink.leaps[1]) * spread / left)
 
 
+@pytest.mark.broad
 def test_a_kink_takes_the_volatility_that_its_sign_chooses():
     """The dearest price takes the larger one where data bend upwards, else the smaller."""
     problem = fk.catalogue("uncertain-volatility").problem
@@ -78,6 +83,7 @@ def test_a_kink_takes_the_volatility_that_its_sign_chooses():
     np.testing.assert_allclose(found, [(0.2, 0.2), (0.1, 0.1), (0.2, 0.2)], rtol=1e-6)
 
 
+@pytest.mark.broad
 def test_networks_of_such_problems_have_the_data_built_in():
     """Those of smooth data and without noise have not."""
     call = lambda x: jnp.maximum(x[0], 0.0)

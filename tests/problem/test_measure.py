@@ -139,6 +139,7 @@ def test_a_layout_knows_its_slices():
     assert jax.tree.leaves(Region(DISK, back)) == []
 
 
+@pytest.mark.broad
 def test_a_forward_equation_is_the_backward_one_with_time_turned():
     """Labels of both are the same to the last bit, since paths are."""
     data = {"drift": [0.3, -0.2], "source": lambda t, x: t + x[0], "horizon": 1.0}

@@ -1,5 +1,6 @@
 """Nonlinear equations: what may be declared, linear problems next to them, known solutions."""
 
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,6 +140,7 @@ def test_space_has_no_boundary_and_the_extent_of_its_law():
     np.testing.assert_array_equal(problem.measure.named_center(), [1.0, 1.0, 1.0])
 
 
+@pytest.mark.broad
 def test_paths_in_space_end_with_time():
     """The heat equation: |x|^2 grows by the dimension times the variance."""
     problem = in_space(diffusion=1.0)
@@ -195,7 +197,10 @@ OTHERS = [name for name in OTHERS if name not in FAST]
 
 
 @pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+    "name",
+    helpers.of_which_fast(
+        [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)], "bratu"
+    ),
 )
 def test_solutions_of_the_catalogue_solve_their_equations(name):
     problem, exact = fk.catalogue(name)
@@ -215,6 +220,7 @@ def test_solutions_of_the_catalogue_solve_their_equations(name):
         np.testing.assert_allclose(jax.jit(jax.vmap(exact))(last), data, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.broad
 def test_linear_quadratic_control_by_quadrature():
     """An expectation under a noncentral chi-square law."""
     exact = jax.jit(fk.catalogue("hjb-lq-20d").exact)

@@ -157,6 +157,7 @@ def test_the_operator_term_by_term(kind, timed):
     np.testing.assert_allclose(on_wall, walls, rtol=1e-12)
 
 
+@pytest.mark.broad
 def test_eigenvalues_of_slanted_noise():
     """A rotation of the noise changes nothing; a = [[1, 0.9], [0.9, 1]] makes the disk an ellipse.
 

@@ -49,7 +49,10 @@ IN_FEW = {
 }
 
 
-@pytest.mark.parametrize("name", IN_FEW)
+FAST = ("exit of an Ornstein-Uhlenbeck process", "two bodies", "a front", "control")
+
+
+@pytest.mark.parametrize("name", helpers.of_which_fast(IN_FEW, *FAST))
 def test_closed_forms_of_many_dimensions_solve_their_equations(name):
     """To what their tables hold; beside the size of the equation's own terms."""
     problem, exact = IN_FEW[name]()

@@ -1,5 +1,6 @@
 """Choices in data, smoothed: exact where things are linear, with bounded residuals elsewhere."""
 
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,7 +67,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("forward", [False, True])
+@pytest.mark.parametrize("forward", helpers.of_which_fast([False, True], True))
 @pytest.mark.parametrize("name", CASES)
 def test_means_of_what_moves_along_a_line_are_exact(name, forward):
     """Of choices by a linear function of Brownian motion with drift, for any time."""
@@ -105,6 +106,7 @@ def test_the_larger_of_two_is_exact_too():
     assert np.max(np.abs(raw - sampled)) > 0.02
 
 
+@pytest.mark.broad
 def test_at_the_end_data_are_themselves():
     for data, _, _ in CASES.values():
         problem = moving(data)
@@ -114,7 +116,7 @@ def test_at_the_end_data_are_themselves():
         np.testing.assert_allclose(found, 0.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("time", [1.9, 1.999, 1.99999])
+@pytest.mark.parametrize("time", helpers.of_which_fast([1.9, 1.999, 1.99999], 1.999))
 def test_residuals_next_to_kinks_are_bounded(time):
     """Prices that move in proportion to themselves, and a call on their mean: no longer linear."""
     problem = fk.Problem(

@@ -81,6 +81,7 @@ def test_third_order_in_one_dimension():
     assert orders(found)[0] >= 2.8, found
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     "name", [pytest.param("variable-diffusion", marks=pytest.mark.slow), "robin"]
 )
@@ -113,6 +114,7 @@ def test_unbounded_gradients_at_a_reentrant_corner():
     assert found.error_estimate is not None and error < 3 * found.error_estimate
 
 
+@pytest.mark.broad
 def test_mixed_conditions_and_a_constant():
     # u = 1 solves any problem without source whose data are those of 1
     domain = Box([0, 0], [2, 1], name=("a", "b", "c", "c")) - Ball([1, 0.5], 0.2, name="d")
@@ -164,6 +166,7 @@ def test_second_order_in_time():
     assert 1.9 < order < 2.3, found
 
 
+@pytest.mark.broad
 def test_parabolic_reference_between_snapshots():
     problem, exact = catalogue("ornstein-uhlenbeck")
     found = fem_reference(problem, h=0.15, n_steps=16)
@@ -177,6 +180,7 @@ def test_parabolic_reference_between_snapshots():
         found.values([[1.5, 0.0, 0.0]])
 
 
+@pytest.mark.broad
 def test_terminal_data_that_do_not_match_the_boundary():
     problem = Problem(Interval(0.0, 1.0), diffusion=2**0.5, horizon=0.5, terminal=1.0)
     assembly = Assembly(Coefficients(problem), make_mesh(problem.domain, 0.01))

@@ -143,6 +143,7 @@ def test_failed_save_leaves_nothing(ring, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["folder"]
 
 
+@pytest.mark.broad
 def test_import_loads_neither_scikit_fem_nor_sparse_matrices():
     code = (
         "import sys, fkpinn.reference; "

@@ -57,6 +57,7 @@ def test_gradients_count_without_time():
     np.testing.assert_allclose(fem_reference(problem).values(x[:, None]), truth, rtol=1e-5)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("sign", "noise"), [(1.0, 0.2), (-1.0, 0.1)])
 def test_what_bends_one_way_has_one_volatility(sign, noise):
     """A call bought takes the larger one, a call sold the smaller."""
@@ -72,6 +73,7 @@ def test_what_bends_one_way_has_one_volatility(sign, noise):
     np.testing.assert_allclose(found.values(points), truth, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.broad
 def test_a_butterfly_costs_more_than_at_any_one_volatility():
     problem, _ = fk.catalogue("uncertain-volatility")
     coarse, fine = (grid_reference(problem, 160 / n, n // 4) for n in (512, 1024))

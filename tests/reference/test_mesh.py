@@ -49,7 +49,14 @@ def areas(mesh):
     return 0.5 * (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+FAST = ("gaps", "flush", "thin")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [s if s.name in FAST else pytest.param(s, marks=pytest.mark.broad) for s in SHAPES],
+    ids=lambda shape: shape.name,
+)
 def test_mesh_covers_the_domain(shape):
     domain = shape.domain
     h = size_of(domain)

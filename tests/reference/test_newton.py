@@ -16,6 +16,7 @@ def fisher(t, x):
     return 1.0 / (1.0 + jnp.exp((x[0] - 5.0 / ROOT * t) / ROOT)) ** 2
 
 
+@pytest.mark.broad
 def test_bratu_is_found_as_well_as_the_estimate_says():
     problem, exact = fk.catalogue("bratu")
     found = fem_reference(problem, h=0.15)
@@ -27,6 +28,7 @@ def test_bratu_is_found_as_well_as_the_estimate_says():
     assert fem_reference(problem, h=0.3).error_estimate > found.error_estimate
 
 
+@pytest.mark.broad
 def test_a_wave_runs_forward_in_time():
     problem = fk.reaction_diffusion(
         fk.Interval(-3.0, 5.0), lambda u: u * (1 - u), lambda x: fisher(0.0, x), horizon=1.0,

@@ -81,6 +81,7 @@ def test_choice():
     assert find_reference(Problem(Interval(0.0, 1.0), source=1.0), h=0.1).provenance["h"] == 0.1
 
 
+@pytest.mark.broad
 def test_a_problem_with_a_stored_name_but_other_data_is_solved():
     stored = load_reference("committor").fingerprint
     assert same_problem(catalogue("committor").problem, stored)

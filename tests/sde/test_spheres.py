@@ -63,13 +63,15 @@ CATALOGUE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "n", "k"), CATALOGUE)
+@pytest.mark.parametrize(("name", "n", "k"), helpers.of_which_fast(CATALOGUE, "poisson"))
 def test_catalogue_problems(name, n, k):
     case = helpers.case(name)
     assert_right(case.problem, case.exact, n, k)
 
 
-@pytest.mark.parametrize("forced", [False, True], ids=["harmonic", "forced"])
+@pytest.mark.parametrize(
+    "forced", helpers.of_which_fast([False, True], True), ids=["harmonic", "forced"]
+)
 @pytest.mark.parametrize(
     "dim",
     [
@@ -94,6 +96,7 @@ def test_screened_problems(dim, forced):
     assert_right(problem, exact, 10, 1000 if dim < 10 else 300)
 
 
+@pytest.mark.broad
 def test_a_discount_so_strong_that_balls_are_cut():
     """The source alone decides, u = f / c but for a boundary layer; no walk has to get out."""
     c = 1e4
@@ -103,6 +106,7 @@ def test_a_discount_so_strong_that_balls_are_cut():
     assert np.std(np.asarray(paths.payoff)) < 1.0
 
 
+@pytest.mark.broad
 def test_parts_of_a_combination_have_their_own_data():
     a, b = 0.25, 1.0
     ring = fk.Ball([0.0, 0.0, 0.0], b) - fk.Ball([0.0, 0.0, 0.0], a, name="hole")
@@ -193,6 +197,7 @@ def test_a_zero_direction_is_no_loss():
     assert abs(float(jnp.linalg.norm(moved.x - x)) - (1.0 - math.hypot(0.1, 0.2))) < 1e-5
 
 
+@pytest.mark.broad
 def test_single_precision_far_from_the_origin():
     ball = fk.Ball([1000.0, 0.0, 0.0], 1.0)
     problem = fk.Problem(ball, source=1.0, check=False)

@@ -37,7 +37,12 @@ def case(scheme):
 
 
 every_scheme = pytest.mark.parametrize(
-    "scheme", ["heun", "spheres", pytest.param("platen", marks=pytest.mark.slow)]
+    "scheme",
+    [
+        "heun",
+        pytest.param("spheres", marks=pytest.mark.broad),
+        pytest.param("platen", marks=pytest.mark.slow),
+    ],
 )
 
 
@@ -78,6 +83,7 @@ def test_places_follow_the_occupation_measure():
     assert abs(mean((x - 0.5) ** 2) - 1 / 24) < 0.002
 
 
+@pytest.mark.broad
 def test_one_path_in_so_many_hands_back_a_place_whatever_the_lanes():
     problem, _ = case("heun")
     plan = Plan(problem, SCHEMES["heun"], POINTS, 100, 0.02, None, 3, visits=64)
@@ -91,6 +97,7 @@ def test_one_path_in_so_many_hands_back_a_place_whatever_the_lanes():
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.broad
 def test_payoffs_do_not_depend_on_what_is_handed_back():
     problem, _ = case("heun")
     plan = Plan(problem, SCHEMES["heun"], POINTS, 100, 0.02, None, 3)
@@ -103,6 +110,7 @@ def test_payoffs_do_not_depend_on_what_is_handed_back():
         np.testing.assert_allclose(plain.payoff, found.payoff, rtol=1e-10)
 
 
+@pytest.mark.broad
 def test_long_paths_are_cut_if_so_asked():
     problem, _ = case("heun")
     how = {"n_paths": N, "dt": 1e-3, "scheme": "heun", "compute": ONE_WIDTH}
