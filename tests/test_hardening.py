@@ -15,8 +15,8 @@ from pathlib import Path
 import jax.numpy as jnp
 import pytest
 from run_folders import finished_run
+from sources import FILES, in_one_worker, nodes
 
-import fkpinn
 import fkpinn as fk
 from fkpinn._lock import alone, locked
 from fkpinn._records import clear_unfinished, finished, write_bytes, write_json
@@ -276,10 +276,11 @@ def test_a_place_that_cannot_be_written(tmp_path, monkeypatch, capsys, words):
 # clocks
 
 
+@in_one_worker
 def test_durations_come_from_clocks_that_never_jump():
     """`time.time` may go backwards; nothing in the package asks it."""
-    for path in Path(fkpinn.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in FILES:
+        for node in nodes(path):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert (node.value.id, node.attr) != ("time", "time"), path
             if isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):

@@ -4,8 +4,9 @@ import ast
 from pathlib import Path
 
 import pytest
+from sources import FILES, ROOT, dotted, in_one_worker, nodes, tree
 
-ROOT = Path(__file__).parents[1] / "fkpinn"
+pytestmark = in_one_worker
 
 # folder or file: (its row, the highest row it may import)
 LAYERS = {
@@ -45,7 +46,6 @@ SHOWN = ("problem", "labels", "evaluate", "_solve")
 SIDEWAYS = {*((part, "report") for part in SHOWN), ("_files", "_records")}
 PUBLIC = 11  # the row of `fkpinn` itself: its names are for users and for the command line
 
-FILES = sorted(ROOT.rglob("*.py"))
 of_every_file = pytest.mark.parametrize(
     "folder", sorted({path.parent for path in FILES}), ids=lambda p: p.name
 )
@@ -79,7 +79,7 @@ def imports_of_ours(path: Path) -> list[tuple[ast.stmt, str, bool]]:
         for child in ast.iter_child_nodes(node):
             visit(child, inside)
 
-    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    visit(tree(path), False)
     return found
 
 
@@ -132,10 +132,6 @@ def test_the_table_knows_an_upward_import(tmp_path, monkeypatch):
         test_imports_go_down(bad.parent)
 
 
-def _calls(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-
-
 @of_every_file
 def test_one_object_knows_what_a_point_is_made_of(folder):
     """Only the layout takes a point apart, or counts its coordinates by hand."""
@@ -143,15 +139,15 @@ def test_one_object_knows_what_a_point_is_made_of(folder):
         if path.name == "_layout.py":
             continue
         of_one, of_many = ("0", "1:", ":1", "..., 0", "..., 1:"), (":, 0", ":, 1:", ":, :1")
-        for node in _calls(path):
+        for node in nodes(path):
             if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
                 taken = ast.unparse(node.slice)
                 one = node.value.id in ("z", "at", "point") and taken in of_one
                 many = node.value.id in ("z", "points") and taken in of_many
                 drawn = path.parts[-2] == "report"  # places in the plane, as pictures have them
                 assert drawn or not (one or many), f"{path}:{node.lineno}: {ast.unparse(node)}"
-            if isinstance(node, ast.BinOp):
-                assert "n_coords - " not in ast.unparse(node), f"{path}:{node.lineno}"
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+                assert dotted(node.left).split(".")[-1] != "n_coords", f"{path}:{node.lineno}"
 
 
 @of_every_file
@@ -161,11 +157,8 @@ def test_conditions_carry_their_own_behaviour(folder):
         if path.name == "_boundary.py":
             continue
         kinds = {"Dirichlet", "Neumann", "Robin"}
-        for node in _calls(path):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
-                "isinstance",
-                "issubclass",
-            ):
+        for node in nodes(path):
+            if isinstance(node, ast.Call) and dotted(node.func) in ("isinstance", "issubclass"):
                 names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
                 assert not names & kinds, f"{path}:{node.lineno}: {ast.unparse(node)}"
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from sources import FILES, dotted, in_one_worker, nodes
 
-import fkpinn
 from fkpinn import _compute, _processes
 from fkpinn._records import write_json
 from fkpinn.cli import _main
 from fkpinn.cli._memory import memory
 
-FILES = sorted(Path(fkpinn.__file__).parent.rglob("*.py"))
 ONLY_POSIX = {
     "fcntl", "grp", "posix", "pty", "pwd", "resource", "termios", "tty",
     "os.fork", "os.forkpty", "os.killpg", "os.getpgid", "os.setsid", "os.uname", "os.nice",
@@ -40,21 +39,22 @@ def told(words, text, code=0):
     return run
 
 
+@in_one_worker
 def test_nothing_is_used_that_windows_lacks():
     for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        used = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-        used |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-        used |= {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+        used = {a.name for n in nodes(path) if isinstance(n, ast.Import) for a in n.names}
+        used |= {n.module or "" for n in nodes(path) if isinstance(n, ast.ImportFrom)}
+        used |= {dotted(n) for n in nodes(path) if isinstance(n, ast.Attribute)}
         assert used.isdisjoint(ONLY_POSIX)
-        words = {k.arg for n in ast.walk(tree) if isinstance(n, ast.Call) for k in n.keywords}
+        words = {k.arg for n in nodes(path) if isinstance(n, ast.Call) for k in n.keywords}
         assert words.isdisjoint({"start_new_session", "preexec_fn", "process_group"})
 
 
+@in_one_worker
 def test_text_is_read_and_written_in_one_encoding():
     others = {"read_text": 0, "write_text": 1}  # arguments besides
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in others:
                 told = "encoding" in {k.arg for k in node.keywords}
                 assert told or len(node.args) > others[node.func.attr], f"{path}:{node.lineno}"

@@ -119,6 +119,7 @@ def test_every_method_runs(method):
     assert bool(jnp.isfinite(solution([0.1, 0.2, 0.3])))
 
 
+@pytest.mark.broad
 def test_natural_gradient_solves_and_the_seed_fixes_it():
     """The mean exit time from a ball is a polynomial of degree two: a small network has it."""
     _, exact = fk.catalogue("exit-ball-3d")

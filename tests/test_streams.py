@@ -1,17 +1,16 @@
 """Random streams: named, reproducible, and none of them meets another."""
 
 import ast
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import pytest
+from sources import FILES, ROOT, dotted, in_one_worker, nodes
 
 from fkpinn._streams import Stream, fold, fold_each
 
-ROOT = Path(__file__).parents[1] / "fkpinn"
 PURPOSES = [
     "labels", "labels/first", "labels/first/paths", "labels/first/coarse", "labels/points",
     "network", "points", "training", "test", "rounds/0/certificate", "rounds/3/paths",
@@ -66,17 +65,18 @@ def test_what_is_no_seed_is_refused(seed):
         Stream(seed)
 
 
+@in_one_worker
 def test_nothing_else_derives_one_key_from_another():
     """`split(key)[i]` is `fold_in(key, i)`: two ways to derive keys would meet."""
     names = {"split", "fold_in", "PRNGKey"}
     found = []
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in FILES:
         if path.name == "_streams.py":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
-            owner = ast.unparse(node.func.value)
+            owner = dotted(node.func.value)
             if owner in ("jr", "jax.random") and node.func.attr in {*names, "key"}:
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert found == []

@@ -63,6 +63,7 @@ def test_pictures_of_sections(tmp_path):
     assert solution.plot(tmp_path / "a.png") == tmp_path / "a.png"
 
 
+@pytest.mark.broad
 def test_a_picture_that_moves(tmp_path):
     from PIL import Image
 

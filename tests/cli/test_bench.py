@@ -69,6 +69,7 @@ def test_kernel_leaves_arithmetic_alone():
     assert np.array([np.finfo(float).tiny])[0] / 2 > 0  # a denormal number is not flushed to zero
 
 
+@pytest.mark.broad
 def test_numpy_exit_times():
     assert_near_reference(time_numpy(POINTS, 200, 1e-2, 1), load_reference("met").values(POINTS))
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import helpers
 import pytest
 
 from fkpinn.cli import main
@@ -32,15 +33,20 @@ def run_fresh(*argv: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "argv",
-    [
+    helpers.of_which_fast(
+        [
+            [],
+            ["--help"],
+            ["--version"],
+            ["problems"],
+            ["problems", "--json"],
+            ["solve", "--help"],
+            ["reference", "--help"],
+        ],
         [],
         ["--help"],
-        ["--version"],
         ["problems"],
-        ["problems", "--json"],
-        ["solve", "--help"],
-        ["reference", "--help"],
-    ],
+    ),
     ids=" ".join,
 )
 def test_start_is_light(argv):
@@ -54,7 +60,9 @@ def test_json_from_a_fresh_process():
     assert json.loads(run_fresh("problems", "--json").stdout)
 
 
-@pytest.mark.parametrize("command", ["problems", "solve", "reference"])
+@pytest.mark.parametrize(
+    "command", helpers.of_which_fast(["problems", "solve", "reference"], "problems")
+)
 def test_help_has_an_example(command):
     assert f"fkpinn {command}" in run_fresh("--help").stdout
     assert f"Example: `fkpinn {command}" in run_fresh(command, "--help").stdout

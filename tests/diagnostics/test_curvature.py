@@ -82,7 +82,14 @@ def test_gauss_newton_is_the_hessian_of_the_linearized_loss(curvature, names):
     np.testing.assert_allclose(curvature.gauss_newton(names), expected, atol=1e-10 * scale)
 
 
-@pytest.mark.parametrize("names", [None, slow_names("residual"), ["boundary", "labels"]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(None, marks=pytest.mark.broad),
+        slow_names("residual"),
+        ["boundary", "labels"],
+    ],
+)
 def test_products_equal_matrices(curvature, names):
     v = jr.normal(jr.key(3), curvature.parameters.shape)
     for matrix, product in (

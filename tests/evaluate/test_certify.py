@@ -143,6 +143,7 @@ def test_a_pilot_chooses_the_paths():
     assert record["step_effect"] == 0.0  # spheres have no step
 
 
+@pytest.mark.broad
 def test_every_seed_has_points_of_its_own():
     """Seeds that differ in their high bits too: rounds of a training use these."""
     first, second = (

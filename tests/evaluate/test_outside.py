@@ -146,6 +146,7 @@ def test_steps_are_longer_where_the_function_has_fewer_digits():
     assert np.all(steps[1] >= 2.0 * steps[0])
 
 
+@pytest.mark.broad
 def test_the_fewer_digits_the_more_is_said_to_be_lacking():
     points = np.asarray(fk.sample_interior(POISSON, 32, key=jax.random.key(5)))
     rounded = lambda digits: fk.outside(lambda x: np.round(poisson_rows(x), digits))

@@ -33,6 +33,7 @@ def test_all_terms_of_low_order_count():
     assert abs(found.value - (a + b)) < 4 * found.stderr + 1e-3
 
 
+@pytest.mark.broad
 def test_gradients_in_one_dimension():
     """u_t + u_xx + u_x / 2 = 0 as a nonlinearity: x + t/2 with t the time left."""
     problem = fk.semilinear(

@@ -64,6 +64,7 @@ def held(problem, exact, found, points):
     return (found.low <= truth) & (truth <= found.high)
 
 
+@pytest.mark.broad
 def test_gradients_are_corrected_and_their_limits_hold():
     """At 100 points in the plane, a half of them next to the wall; 200 components."""
     rng = Stream(1).generator

@@ -116,6 +116,7 @@ def discounted_exit(rate):
     return float(1 / np.cosh(a) - np.sum(waves))
 
 
+@pytest.mark.broad
 def test_walls_pay_whoever_leaves():
     """No reward inside: the discounted chance to reach the wall in time, from both sides."""
     problem = fk.optimal_stopping(

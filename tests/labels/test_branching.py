@@ -1,5 +1,6 @@
 """Labels from branching paths: unbiased, and refused where their variance may be infinite."""
 
+import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -40,7 +41,7 @@ EQUATIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", EQUATIONS)
+@pytest.mark.parametrize("kind", helpers.of_which_fast(EQUATIONS, "growth", "linear"))
 def test_powers_of_every_kind(kind):
     f, more, solution = EQUATIONS[kind]
     problem = in_space(f, terminal=0.4, **more)
@@ -82,7 +83,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", helpers.of_which_fast(REFUSED, *list(REFUSED)[1:]))
 def test_what_has_no_branching_labels(kind):
     make, words = REFUSED[kind]
     problem = make()

@@ -94,6 +94,7 @@ def test_refused_data(given, message):
         fk.Labels.from_data(*given)
 
 
+@pytest.mark.broad
 def test_finite_elements_give_labels():
     case = helpers.case("poisson")
     points = fk.sample_interior(case.problem, 200, key=jr.key(1))
@@ -253,7 +254,7 @@ def test_a_missing_file_is_said(tmp_path):
         fk.Labels.load(tmp_path / "nothing.npz")
 
 
-@pytest.mark.parametrize("t_max", [0.05, 0.1, 0.2])
+@pytest.mark.parametrize("t_max", helpers.of_which_fast([0.05, 0.1, 0.2], 0.1))
 def test_truncation_is_about_what_cut_paths_lack(t_max):
     case = helpers.case("exit-ball-3d")
     points = 0.9 * fk.sample_interior(case.problem, 200, key=jr.key(5))

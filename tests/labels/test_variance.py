@@ -189,6 +189,7 @@ def test_a_poor_control_changes_no_mean(how):
     assert np.all(np.abs(np.asarray(other.value - plain.value)) <= 4 * both)
 
 
+@pytest.mark.broad
 def test_antithetic_error_bars_cover(record_property):
     """Over 200 points, as if over 200 seeds: 95% within 3 standard errors of that count."""
     case = helpers.case("ornstein-uhlenbeck")

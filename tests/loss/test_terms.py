@@ -228,6 +228,7 @@ def test_points_are_spread_over_the_domain_and_the_measure():
         Spread(1.1)
 
 
+@pytest.mark.broad
 def test_points_of_all_of_space_reach_where_few_paths_go():
     """Half of them lie anywhere in the box of the paths; in many dimensions none do."""
     make = lambda dim: fk.Problem(

@@ -84,7 +84,7 @@ def with_time(points, timed):
 ALIKE = ["poisson", "met", "schrodinger", "variable-diffusion"]  # as others, in other shapes
 BOUNDARY = ["committor", "laplace-10d", "ornstein-uhlenbeck", *own_cases()]
 BOUNDARY += [pytest.param(name, marks=pytest.mark.slow) for name in ALIKE]
-FAST = ("committor", "ornstein-uhlenbeck", "l-shape", "moving")
+FAST = ("committor", "moving")
 
 
 @pytest.mark.parametrize("name", helpers.of_which_fast(BOUNDARY, *FAST))
@@ -153,7 +153,10 @@ def test_derivatives_agree_with_nested_ones(name):
         np.testing.assert_allclose(a[keep], b[keep], rtol=1e-9, atol=1e-11 * scale)
 
 
-@pytest.mark.parametrize("name", [*WITH_DIRICHLET, *own_cases()])
+FAST = ("variable-diffusion", "met")
+
+
+@pytest.mark.parametrize("name", helpers.of_which_fast([*WITH_DIRICHLET, *own_cases()], *FAST))
 def test_only_the_network_is_trained(name):
     u = wrapped(name)
     trained, _ = eqx.partition(u, eqx.is_inexact_array)

@@ -21,7 +21,7 @@ def network(problem, dtype=jnp.float64, **more):
     ("name", "frequencies"),
     [
         ("met", None),
-        ("variable-diffusion", 2.0),
+        pytest.param("variable-diffusion", 2.0, marks=pytest.mark.broad),
         ("ornstein-uhlenbeck", None),
         pytest.param("met", 2.0, marks=pytest.mark.slow),
         pytest.param("variable-diffusion", None, marks=pytest.mark.slow),

@@ -62,6 +62,7 @@ def test_functions_get_the_parameters_they_name():
     assert every.source(jnp.array([1.5, 0.0, 0.0])) == 1.5
 
 
+@pytest.mark.broad
 def test_the_residual_of_the_solution_is_zero_for_all_parameters(getkey):
     problem = _heat()
     z = sample_interior(problem, 50, key=getkey())

@@ -62,6 +62,7 @@ def test_the_fractional_laplacian_in_a_box_of_many_directions():
     assert np.abs(residuals(problem, exact, [[-0.9], [0.3]])).max() < 1e-8
 
 
+@pytest.mark.broad
 def test_mertons_prices_solve_his_equation():
     problem, exact = fk.catalogue("merton")
     points = [[0.0, 4.5], [0.5, 4.7], [0.7, 4.6]]

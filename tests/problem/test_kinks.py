@@ -37,6 +37,7 @@ def _timed(data, **more):
     return fk.Problem(fk.Space(1), **given, check=False)
 
 
+@pytest.mark.broad
 def test_with_constant_coefficients_the_smoothed_data_are_the_solution():
     """Of polynomials up to the third degree, each from a place on: the residual is zero."""
 

@@ -33,7 +33,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", helpers.of_which_fast(KINDS, "matrix", "gradients"))
 def test_the_linear_problem_is_the_derivative(kind):
     """By finite differences; at the candidate itself both residuals are the same."""
     problem = fk.Problem(SQUARE, **KINDS[kind], check=False)
@@ -150,6 +150,7 @@ def test_paths_in_space_end_with_time():
     assert np.all(np.abs(found.value - wanted) < 4 * found.stderr)
 
 
+@pytest.mark.broad
 def test_points_along_paths_have_the_law_of_the_process():
     """Ornstein-Uhlenbeck: exponential mean, and a variance that saturates."""
     problem = in_space(drift=lambda t, x: -2.0 * x, diffusion=0.5)

@@ -220,6 +220,7 @@ def test_what_recipes_leave_out_is_zero():
             assert float(condition.payoff(wall)) == 0.0
 
 
+@pytest.mark.broad
 def test_waves_are_those_of_the_published_draw():
     """Coefficients are NumPy's `default_rng(0)`."""
     _, exact = named("fully-nonlinear-20d")

@@ -49,7 +49,7 @@ IN_FEW = {
 }
 
 
-FAST = ("exit of an Ornstein-Uhlenbeck process", "two bodies", "a front", "control")
+FAST = ("exit of an Ornstein-Uhlenbeck process", "control")
 
 
 @pytest.mark.parametrize("name", helpers.of_which_fast(IN_FEW, *FAST))
@@ -71,7 +71,7 @@ def test_closed_forms_of_many_dimensions_solve_their_equations(name):
         np.testing.assert_allclose(found, data, rtol=1e-4, atol=1e-6)
 
 
-@with_exact
+@pytest.mark.parametrize("name", helpers.of_which_fast(helpers.names(), "robin", "heat2d-ms"))
 def test_closed_forms_meet_their_boundary_and_terminal_data(name):
     case = helpers.case(name)
     on = sample_boundary(case.problem, 300, key=jr.key(1))
@@ -87,7 +87,13 @@ def test_closed_forms_meet_their_boundary_and_terminal_data(name):
         np.testing.assert_allclose(helpers.at(case.exact, z), data, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", helpers.names("schrodinger", "met", "committor"))
+@pytest.mark.parametrize(
+    "name",
+    helpers.of_which_fast(
+        helpers.names("schrodinger", "met", "committor"),
+        "committor", "variable-diffusion", "robin",
+    ),
+)  # fmt: skip
 def test_residual_equals_its_brute_force_twin(name):
     problem = catalogue(name).problem
     weights = jr.normal(jr.key(3), (8, problem.n_coords))

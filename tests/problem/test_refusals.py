@@ -105,6 +105,7 @@ def test_a_manufactured_problem_refuses_unknown_parts():
         fk.manufactured(square, lambda x: x[0], boundary={"left": fk.Neumann})
 
 
+@pytest.mark.broad
 def test_eigenvalues_of_known_operators():
     disk = fk.poisson(fk.Ball([0, 0], 1))
     mixed = fk.poisson(fk.Interval(0, 1, name=("l", "r")), boundary={"l": fk.Neumann(), "r": 0.0})

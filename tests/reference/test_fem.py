@@ -65,6 +65,7 @@ def test_third_order_in_space(name):
     assert slope >= 1.8, found
 
 
+@pytest.mark.broad
 def test_third_order_in_one_dimension():
     def exact(x):
         return jnp.sin(3 * x[0]) + x[0]

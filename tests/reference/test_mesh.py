@@ -49,7 +49,7 @@ def areas(mesh):
     return 0.5 * (u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
 
 
-FAST = ("gaps", "flush", "thin")
+FAST = ("gaps", "thin")
 
 
 @pytest.mark.parametrize(

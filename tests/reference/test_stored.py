@@ -56,6 +56,7 @@ def test_stored_agree_with_a_fresh_coarser_solve(name, h, bar):
     assert fresh.error_estimate is not None and gap < 3 * fresh.error_estimate
 
 
+@pytest.mark.broad
 def test_committor_is_a_probability():
     field = load_reference("committor").fields
     assert np.min(field) >= 0.0 and np.max(field) <= 1.0

@@ -6,6 +6,7 @@ import sys
 import types
 import xml.etree.ElementTree as ET
 
+import helpers
 import jax
 import jax.numpy as jnp
 import jax.random as jr
@@ -85,7 +86,10 @@ def untrained(given, **more):
     return fk.Solution(given, MLP(*given.bounds(), (4,), key=jr.key(0)), **more)
 
 
-@pytest.mark.parametrize("which", SAID)
+FAST = ("2-D", "10-D", "space", "nonlinear")
+
+
+@pytest.mark.parametrize("which", helpers.of_which_fast(SAID, *FAST))
 def test_problems(which):
     given = problem(which)
     shown = given._repr_html_()
@@ -95,7 +99,7 @@ def test_problems(which):
     assert ("<svg" in shown) == (which != "10-D")
 
 
-@pytest.mark.parametrize("which", SAID)
+@pytest.mark.parametrize("which", helpers.of_which_fast(SAID, *FAST))
 def test_solutions(which):
     given = problem(which)
     shown = untrained(given, name=BAD, stopped=[f"steps: {BAD}"])._repr_html_()

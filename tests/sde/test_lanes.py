@@ -80,8 +80,8 @@ def expected(n_paths, **how):
 @pytest.mark.parametrize(
     "widths",
     [
-        Lanes((16, 4), 64, 1),
-        Lanes((4,), 64, 1, 4),
+        pytest.param(Lanes((16, 4), 64, 1), marks=pytest.mark.broad),
+        pytest.param(Lanes((4,), 64, 1, 4), marks=pytest.mark.broad),
         Lanes((8,), 64, 1, 4, "interpret"),
         Lanes((16, 4), 64, 1, apart=0),
     ],

@@ -81,6 +81,7 @@ def test_catalogue_problems(name, n, k):
         pytest.param(10, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.broad
 def test_screened_problems(dim, forced):
     sigma, c = 0.8, 4.0
     # the exponential solves the equation without a source if c = sigma^2 |k|^2 / 2
@@ -119,7 +120,9 @@ def test_parts_of_a_combination_have_their_own_data():
     assert np.all(np.abs(payoff.mean(axis=1) - helpers.at(exact, points)) <= 4 * stderr)
 
 
-@pytest.mark.parametrize("epsilon", [0.08, pytest.param(0.04, marks=pytest.mark.slow), 0.02])
+@pytest.mark.parametrize(
+    "epsilon", helpers.of_which_fast([0.08, pytest.param(0.04, marks=pytest.mark.slow), 0.02], 0.08)
+)
 def test_the_bias_is_of_second_order(epsilon):
     r"""A step in the layer is wrong by at most $L^2/8\,(1 - 1/d)$, and two are made at most."""
     dim, n = 3, 20_000
@@ -139,7 +142,7 @@ def test_screening_is_the_bessel_formula(dim):
     assert np.allclose(np.asarray(screening(jnp.asarray(t), dim)), np.exp(log), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 10, 50])
+@pytest.mark.parametrize("dim", helpers.of_which_fast([1, 2, 3, 10, 50], 1, 2, 10))
 def test_radius_has_the_law_of_greens_function(dim):
     u, v = np.random.default_rng(dim).random((2, 20_000))
     inner, outer = source_radii(jnp.asarray(u), jnp.asarray(v), dim)
@@ -151,7 +154,7 @@ def test_radius_has_the_law_of_greens_function(dim):
     assert np.all(np.asarray(inner) <= np.asarray(outer))
 
 
-@pytest.mark.parametrize("dim", [1, 2, 3, 10, 50])
+@pytest.mark.parametrize("dim", helpers.of_which_fast([1, 2, 3, 10, 50], 1, 2, 10))
 def test_source_weight_makes_the_screened_greens_function(dim):
     """Against quadrature: the mean discounted time in the ball, and near its center."""
     n = 1000  # midpoints in both uniforms
