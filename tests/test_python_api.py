@@ -307,6 +307,7 @@ for name in ("network", "optimizer", "scheme", "weighting", "sampler"):
 """
 
 
+@pytest.mark.broad
 def test_what_is_no_such_part_is_refused():
     """In a process of its own, where nothing checks types but the package itself."""
     done = subprocess.run([sys.executable, "-c", WRONG], capture_output=True, text=True, check=True)

@@ -108,7 +108,11 @@ def result_history(folder):
 
 # the other methods are made of parts that are tested on their own
 @pytest.mark.parametrize(
-    "method", [m if m == "pinn" else pytest.param(m, marks=pytest.mark.slow) for m in METHODS]
+    "method",
+    [
+        pytest.param(m, marks=pytest.mark.broad if m == "pinn" else pytest.mark.slow)
+        for m in METHODS
+    ],
 )
 def test_every_method_runs(method):
     solution = solve(EXIT, settings=small, method=method, seed=3)

@@ -79,6 +79,7 @@ def test_a_picture_that_moves(tmp_path):
         untrained(PLANE).animate(tmp_path / "a.gif")
 
 
+@pytest.mark.broad
 def test_to_xarray(tmp_path):
     pytest.importorskip("xarray")
     solution = untrained(HEAT)

@@ -1,8 +1,9 @@
-"""Which small mistakes would the fast tests not see?
+"""Which small mistakes would the tests not see?
 
 Draws random mutants of the package: one sign, constant, comparison or index changed in one place.
-Each is applied to a copy of the tree, where the fast tests of its own folder run. A mutant is
-killed if one of them fails or the time limit passes, and has survived otherwise.
+Each is applied to a copy of the tree, where the fast tests of its own folder run, and if these
+pass the broad ones. A mutant is killed if one of them fails or the time limit passes, and has
+survived otherwise.
 
     python tools/mutants.py --count 60             # all folders; a minute or so each
     python tools/mutants.py --list                 # which ones, without running anything
@@ -39,6 +40,8 @@ _COMPARISONS = {
     ast.Eq: ("==", "!="),
     ast.NotEq: ("!=", "=="),
 }
+_SUITES = ("not slow and not broad", "broad and not slow")  # fast tests first
+_NONE = 5  # what pytest says where no test is of a suite
 _LEFT_ALONE = (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom, ast.JoinedStr)
 
 
@@ -165,9 +168,13 @@ def copy_tree(to: Path) -> None:
 
 
 def passes(tree: Path, folder: str, timeout: float) -> bool:
-    """Whether the fast tests of a folder pass in a tree, in time."""
-    fast = ["-m", "not slow and not broad", "-x", "-q", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", f"tests/{folder}", *fast]
+    """Whether the tests of a folder pass in a tree, each suite in time."""
+    return all(_passes(tree, folder, suite, timeout) for suite in _SUITES)
+
+
+def _passes(tree: Path, folder: str, suite: str, timeout: float) -> bool:
+    first = ["-m", suite, "-x", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", f"tests/{folder}", *first]
     cache = str(ROOT / ".pytest_cache" / "jax")  # what is not mutated is not compiled again
     environment = {"JAX_COMPILATION_CACHE_DIR": cache, **os.environ}
     quiet = subprocess.DEVNULL
@@ -175,14 +182,14 @@ def passes(tree: Path, folder: str, timeout: float) -> bool:
         command, cwd=tree, env=environment, stdout=quiet, stderr=quiet, start_new_session=True
     ) as process:
         try:
-            return process.wait(timeout) == 0
+            return process.wait(timeout) in (0, _NONE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return False
 
 
 def survives(tree: Path, number: int, mutant: Mutant, timeout: float) -> bool:
-    """Whether the fast tests of its folder pass with the mutant."""
+    """Whether the tests of its folder pass with the mutant."""
     original, target = ROOT / mutant.path, tree / mutant.path
     target.write_text(mutant.apply(original.read_text()))
     os.utime(target, (1e9 + number, 1e9 + number))  # no compiled file of another one fits

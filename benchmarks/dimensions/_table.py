@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from fkpinn.report import markdown_table
 
-
 _MARGIN = 0.85  # errors differ by so much from some thousands of points to others
 
 

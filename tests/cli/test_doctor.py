@@ -46,6 +46,7 @@ def by_name(check):
     return {one.name: one for one in check()}
 
 
+@pytest.mark.broad
 def test_a_fresh_process_says_it_in_a_few_seconds(tmp_path):
     """Most of it is the import of jax; our own checks take a second on one core."""
     code = (

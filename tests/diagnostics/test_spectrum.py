@@ -48,7 +48,11 @@ def curvature_of(widths, n):
 
 
 @pytest.mark.parametrize(
-    ("widths", "n"), [((12,), 20), pytest.param((36, 36, 36), 300, marks=pytest.mark.slow)]
+    ("widths", "n"),
+    [
+        pytest.param((12,), 20, marks=pytest.mark.broad),
+        pytest.param((36, 36, 36), 300, marks=pytest.mark.slow),
+    ],
 )
 def test_lanczos_extremes_are_those_of_the_whole_matrix(widths, n):
     curvature = curvature_of(widths, n)

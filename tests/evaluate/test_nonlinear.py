@@ -68,7 +68,8 @@ class Wrong(eqx.Module):
         return exact(z) + self.size.astype(z.dtype) * shape(z)
 
 
-@pytest.mark.parametrize("kind", helpers.of_which_fast(CASES, "gradients"))
+@pytest.mark.broad
+@pytest.mark.parametrize("kind", CASES)
 def test_limits_hold_the_error_of_a_candidate(kind):
     """Whether it is good or not so good; the remainder falls with the square of the error."""
     problem, exact, _ = CASES[kind]
@@ -85,6 +86,7 @@ def test_limits_hold_the_error_of_a_candidate(kind):
     assert left[0] < 0.5 and left[1] < 0.2 * left[0]
 
 
+@pytest.mark.broad
 def test_a_candidate_that_is_too_far_is_refused_in_words():
     far = Wrong("gradients", jnp.asarray(10.0))
     with pytest.raises(fk.NoCertificate, match=r"too far from the solution.*Train on"):

@@ -8,6 +8,7 @@ import fkpinn as fk
 from fkpinn.evaluate import picard_value
 
 
+@pytest.mark.broad
 def test_values_of_mild_equations():
     problem, _ = fk.catalogue("allen-cahn-20d")
     found = picard_value(problem, np.zeros(21), levels=4, repeats=20, seed=1)

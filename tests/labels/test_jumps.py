@@ -23,7 +23,8 @@ def within(labels, exact, errors=4.5):
     return np.all(lack <= errors * np.asarray(labels.stderr) + 1e-12)
 
 
-@pytest.mark.parametrize("rate", helpers.of_which_fast(["constant", "function"], "constant"))
+@pytest.mark.broad
+@pytest.mark.parametrize("rate", ["constant", "function"])
 def test_exit_times_with_jumps(rate):
     """By thinning where the rate depends on the place."""
     given = 2.0 if rate == "constant" else lambda x: 2.0 - 1.5 * x[0] ** 2
@@ -71,6 +72,7 @@ def test_stable_processes_leave_balls_in_the_known_time(dim, alpha):
         assert within(labels, exact)
 
 
+@pytest.mark.broad
 def test_green_and_exit_laws_of_stable_processes_have_their_moments():
     r"""$(-\Delta)^{\alpha/2}(1-|x|^2)_+^{1+\alpha/2} = K(1+\alpha/2)(1 - (1+\alpha/d)|x|^2)$.
 

@@ -97,6 +97,7 @@ def disk_exact(x):
 @pytest.mark.parametrize(
     "scheme", ["euler-shifted", pytest.param("euler-bridge", marks=pytest.mark.slow)]
 )
+@pytest.mark.broad
 def test_shifted_and_bridge_exit_have_order_one(scheme, first, n_paths, record_property):
     """Without drift the step is exact: what is left is the curvature of the boundary."""
     order = fitted_order(

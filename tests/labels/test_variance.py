@@ -51,6 +51,7 @@ def start(name: str):
 
 
 @each_case
+@pytest.mark.broad
 def test_defect_of_a_good_candidate_has_little_noise(name, dt, constant, record_property):
     case, points, exact = start(name)
     how = dict(n_paths=N_PATHS, dt=dt, seed=3, compute=ONE_WIDTH)
@@ -139,6 +140,7 @@ def test_walls_read_less_often_keep_the_mean():
     assert np.all(np.abs(np.asarray(found.value) - truth) <= allowed)
 
 
+@pytest.mark.broad
 def test_shorter_steps_near_walls_and_in_strong_drift_keep_the_mean():
     exact = lambda x: jnp.cos(x[0]) * jnp.exp(0.5 * x[1])
     turn = lambda x: 20.0 * jnp.stack([-x[1], x[0]])
@@ -206,6 +208,7 @@ def test_antithetic_error_bars_cover(record_property):
     assert abs(np.mean(score)) <= 4 / np.sqrt(200)
 
 
+@pytest.mark.broad
 def test_antithetic_paths_cancel_what_is_odd():
     """A linear payoff is odd in the noise: pairs leave nothing but rounding."""
     far = fk.Box([-50.0, -50.0], [50.0, 50.0])

@@ -54,6 +54,7 @@ def test_the_exact_solution_violates_nothing(name):
         assert float(jnp.max(jnp.abs(defects))) < 1e-10
 
 
+@pytest.mark.broad
 def test_products_of_estimates_are_right_on_average():
     """Of 3,000 draws: within four standard errors of the mean square, where squares are not."""
     problem = fk.Problem(

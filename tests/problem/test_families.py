@@ -86,6 +86,7 @@ def test_one_problem_of_a_family_is_that_problem(getkey):
         np.testing.assert_allclose(one.terminal(z[1:]), jnp.sin(z[1]))
 
 
+@pytest.mark.broad
 def test_labels_of_a_family_are_those_of_its_problems():
     family = _disk()
     one = family.at(kappa=1.25)

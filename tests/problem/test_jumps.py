@@ -157,6 +157,7 @@ def test_problems_that_differ_in_jumps_alone_differ():
     assert not np.allclose(outside, inside)
 
 
+@pytest.mark.broad
 def test_paths_of_the_measure_jump_too():
     """Their variance is that of the diffusion and of the jumps."""
     problem, _ = fk.catalogue("merton")

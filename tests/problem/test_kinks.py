@@ -1,6 +1,5 @@
 """Kinks of data at the end of time: where they are, and what a diffusion makes of them."""
 
-import helpers
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +55,8 @@ def test_with_constant_coefficients_the_smoothed_data_are_the_solution():
 NAMES = ["uncertain-volatility", "american-put", "merton"]
 
 
-@pytest.mark.parametrize("name", helpers.of_which_fast(NAMES, "merton"))
+@pytest.mark.broad
+@pytest.mark.parametrize("name", NAMES)
 def test_residuals_of_smoothed_data_stay_bounded(name):
     """Those of the data themselves would be a point mass, and here grow as one over the root."""
     problem = fk.catalogue(name).problem

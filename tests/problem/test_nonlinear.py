@@ -67,6 +67,7 @@ def test_what_is_not_read_stays_as_it_was():
     assert plain.linearized(wave) is plain
 
 
+@pytest.mark.broad
 def test_the_linear_problem_of_a_minimum_is_that_of_the_best_control():
     """Howard's policy iteration: drift and cost are those of the control that is best at `w`."""
     drifts, costs = np.array([[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]]), np.array([0.2, 0.1, 0.4])

@@ -49,7 +49,7 @@ IN_FEW = {
 }
 
 
-FAST = ("exit of an Ornstein-Uhlenbeck process", "control")
+FAST = ("exit of an Ornstein-Uhlenbeck process", "two bodies")
 
 
 @pytest.mark.parametrize("name", helpers.of_which_fast(IN_FEW, *FAST))

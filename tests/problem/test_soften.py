@@ -83,6 +83,7 @@ def test_means_of_what_moves_along_a_line_are_exact(name, forward):
     np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.broad
 def test_the_larger_of_two_is_exact_too():
     """Clark's formula for two normal variables, and its fold for three, roughly."""
     problem = moving(lambda x: jnp.max(x[:2]))

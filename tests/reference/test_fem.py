@@ -144,6 +144,7 @@ def timed_exact(t, x):
     return jnp.sin(2 * x[0] + 3 * t) * jnp.exp(-0.5 * t) + x[0] ** 2 * t
 
 
+@pytest.mark.broad
 def test_second_order_in_time():
     problem = manufactured(
         Interval(-1.0, 1.0, name=("l", "r")),

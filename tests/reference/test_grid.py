@@ -31,6 +31,7 @@ def call(price, strike, noise, rate=0.05, horizon=1.0):
     return price * norm.cdf(far) - strike * np.exp(-rate * horizon) * norm.cdf(far - spread)
 
 
+@pytest.mark.broad
 def test_errors_fall_with_the_square_of_the_distance():
     points = np.asarray(fk.sobol_interior(fisher(), 256))
     truth = np.asarray(jax.vmap(lambda z: wave(z[0], z[1:]))(jnp.asarray(points)))

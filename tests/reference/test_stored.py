@@ -48,6 +48,7 @@ def test_stored_values(name):
     ("name", "h", "bar"),
     [("met", 0.25, 1e-3), pytest.param("committor", 0.25, 1e-4, marks=pytest.mark.slow)],
 )
+@pytest.mark.broad
 def test_stored_agree_with_a_fresh_coarser_solve(name, h, bar):
     stored, fresh = load_reference(name), fem_reference(catalogue(name).problem, h=h)
     x = fresh.space.nodes
@@ -71,6 +72,7 @@ def test_met_is_symmetric_and_peaks_inside():
     assert stored.space.rms(stored.fields[0]) == pytest.approx(16.464, abs=1e-2)
 
 
+@pytest.mark.broad
 def test_choice():
     problem, exact = catalogue("poisson")
     assert isinstance(find_reference(problem, exact=exact), ExactReference)

@@ -69,9 +69,7 @@ def test_catalogue_problems(name, n, k):
     assert_right(case.problem, case.exact, n, k)
 
 
-@pytest.mark.parametrize(
-    "forced", helpers.of_which_fast([False, True], True), ids=["harmonic", "forced"]
-)
+@pytest.mark.parametrize("forced", [False, True], ids=["harmonic", "forced"])
 @pytest.mark.parametrize(
     "dim",
     [
@@ -120,9 +118,8 @@ def test_parts_of_a_combination_have_their_own_data():
     assert np.all(np.abs(payoff.mean(axis=1) - helpers.at(exact, points)) <= 4 * stderr)
 
 
-@pytest.mark.parametrize(
-    "epsilon", helpers.of_which_fast([0.08, pytest.param(0.04, marks=pytest.mark.slow), 0.02], 0.08)
-)
+@pytest.mark.broad
+@pytest.mark.parametrize("epsilon", [0.08, pytest.param(0.04, marks=pytest.mark.slow), 0.02])
 def test_the_bias_is_of_second_order(epsilon):
     r"""A step in the layer is wrong by at most $L^2/8\,(1 - 1/d)$, and two are made at most."""
     dim, n = 3, 20_000

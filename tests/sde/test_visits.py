@@ -39,8 +39,8 @@ def case(scheme):
 every_scheme = pytest.mark.parametrize(
     "scheme",
     [
-        "spheres",
         pytest.param("heun", marks=pytest.mark.broad),
+        pytest.param("spheres", marks=pytest.mark.broad),
         pytest.param("platen", marks=pytest.mark.slow),
     ],
 )

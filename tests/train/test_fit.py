@@ -53,6 +53,7 @@ def phases():
     ]
 
 
+@pytest.mark.broad
 def test_phases_follow_each_other_in_their_own_precision():
     run = fit(*start(), phases(), key=jr.key(3))
     names = [record["phase"] for record in run.history]
