@@ -29,6 +29,7 @@ _OPTIONS = {
     "families": ("preset", "seeds", "points"),
     "warm": ("problems", "preset"),
     "scaling": ("repeats",),
+    "lbfgs": ("seeds",),
 }
 _GROWING = ("dimensions",)  # these add to their record row by row
 
@@ -55,6 +56,7 @@ class Bench:
     `families`: one network for `met` at all temperatures, beside finite elements for single ones.
     `warm`: time from the solution of a problem that is much alike, beside that from scratch.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
+    `lbfgs`: the L-BFGS of this package beside that of optax, from the same networks.
 
     Example: `fkpinn bench paths --json`
     """
@@ -77,6 +79,7 @@ class Bench:
             "families",
             "warm",
             "scaling",
+            "lbfgs",
         ],
         tyro.conf.Positional,
     ]

@@ -28,6 +28,7 @@ examples = _bench._load("examples")
 sizes = _bench._load("sizes")
 dimensions = _bench._load("dimensions")
 scaling = _bench._load("scaling")
+lbfgs = _bench._load("lbfgs")
 from benchmarks._common import met_points, run_process  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -256,6 +257,20 @@ def test_targets_record(monkeypatch, tmp_path, capsys):
     record = json.loads(capsys.readouterr().out)
     assert record["pairs"] == record["said_reached"] == record["true_error_below_target"] == 1
     assert record["out_of_reach"][-1].startswith("target 1e-09 not reached")
+
+
+@pytest.mark.broad
+def test_lbfgs_record(monkeypatch, capsys):
+    for name, small in {"FIRST": 2, "STEPS": 3, "WIDTHS": (4,), "N_INTERIOR": 20}.items():
+        monkeypatch.setattr(lbfgs._run, name, small)
+    monkeypatch.setattr(lbfgs._run, "PROBLEMS", ("poisson",))
+    assert main(["bench", "lbfgs", "--seeds", "1", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    ours, theirs = record["medians"]
+    assert (ours["optimizer"], theirs["optimizer"]) == ("fkpinn", "optax")
+    assert all(0 < one["loss"] < 1e9 and one["steps"] == 3 for one in (ours, theirs))
+    page = lbfgs.page(record)
+    assert page.startswith("| problem | L-BFGS of |") and page.count("`poisson`") == 2
 
 
 @pytest.mark.slow

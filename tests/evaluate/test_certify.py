@@ -79,7 +79,6 @@ def test_the_number_that_must_hold_tells_88_percent_from_95():
     ],
     ids=["exit-ball-3d", "reflecting", "ornstein-uhlenbeck"],
 )
-@pytest.mark.broad
 def test_limits_hold_as_often_as_they_say(case, dt):
     """Certificates of 64 points and 8 paths each, all points and paths independent of the others.
 
