@@ -1,4 +1,7 @@
-"""Loss, error and time after so many steps of either."""
+"""Loss, error and time after so many steps of either.
+
+Seconds are those of the steps; `compile` is how long these waited for compiled code.
+"""
 
 import statistics
 import time
@@ -130,5 +133,5 @@ def page(record: dict[str, Any]) -> str:
         )
         for m in record["medians"]
     ]  # fmt: skip
-    heads = ("problem", "L-BFGS of", "loss", "error", "seconds", "compile")
+    heads = ("problem", "L-BFGS of", "loss", "error", "seconds", "waited for code")
     return markdown_table(heads, rows)
