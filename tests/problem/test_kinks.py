@@ -9,6 +9,7 @@ import fkpinn as fk
 from fkpinn._solve import settings_for
 from fkpinn.nn import MLP, HardTerminal
 from fkpinn.problem import find_kinks, residual, smoothing
+from fkpinn.problem._kinks import _range
 
 
 def test_kinks_and_jumps_are_found():
@@ -20,6 +21,22 @@ def test_kinks_and_jumps_are_found():
     np.testing.assert_allclose(bend.leaps, (0.0, 2.0, 0.0, 0.0), atol=1e-6)
     (call,) = find_kinks(lambda x: jnp.maximum(jnp.exp(2.0 * x[0]) - 1.0, 0.0), -1.0, 1.0)
     np.testing.assert_allclose(call.leaps, (0.0, 2.0, 4.0, 8.0), rtol=1e-6)
+
+
+def test_kinks_are_looked_for_around_the_answers_and_within_the_domain():
+    def wanted(mean):
+        problem = fk.Problem(
+            fk.Interval(-1.0, 40.0), diffusion=0.5, horizon=1.0, terminal=0.0,
+            measure=fk.Along([mean]), check=False,
+        )  # fmt: skip
+        low, high = (float(end[0]) for end in problem.box())
+        assert low < mean < high and high - low < 5.0
+        return _range(problem), (2 * low - high, 2 * high - low)
+
+    found, expected = wanted(20.0)
+    assert found == pytest.approx(expected)
+    found, expected = wanted(1.0)
+    assert found == pytest.approx((-1.0, expected[1]))
 
 
 @pytest.mark.parametrize(
@@ -103,3 +120,16 @@ def test_networks_of_such_problems_have_the_data_built_in():
     x = jnp.array([[-0.3], [0.0], [0.2]])
     at_end = jax.vmap(u)(problem.layout.at_end(x))
     np.testing.assert_allclose(at_end, jnp.maximum(x[:, 0], 0.0), atol=1e-6)
+
+
+def test_the_width_of_a_stopping_problem_is_a_share_of_its_reward():
+    """Of any size; with no reward at all there is nothing to compare with."""
+    width = lambda size: (
+        fk.optimal_stopping(
+            fk.Interval(-1.0, 1.0), lambda x: size * (1.0 + x[0] ** 2), horizon=1.0, check=False
+        )
+        .nonlinearity.function.width
+    )  # fmt: skip
+    large, small, none = width(100.0), width(0.1), width(0.0)
+    assert large == pytest.approx(1000 * small, rel=1e-6)
+    assert 0.005 < small / 0.1 < 0.05 and none == 1.0
