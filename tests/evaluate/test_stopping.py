@@ -94,6 +94,16 @@ def test_bad_candidates_make_wide_bounds():
     assert found.low < binomial(500) < found.high and found.upper > 1.2 * found.lower
 
 
+@pytest.mark.broad
+def test_two_paths_and_one_time_are_the_least():
+    problem, least = american_put(), {"n_paths": 2, "n_steps": 1}
+    found = stopping_bounds(problem, european, [0.0, 0.0], **least)
+    assert found.low <= found.lower and found.upper <= found.high
+    for wrong in ({"n_paths": 1}, {"n_steps": 0}, {"level": 0.0}, {"level": 1.0}):
+        with pytest.raises(ValueError, match=r"`n_paths` must be at least 2, `n_steps` at least 1"):
+            stopping_bounds(problem, european, [0.0, 0.0], **(least | wrong))
+
+
 def test_what_cannot_be_stopped():
     with pytest.raises(ValueError, match="must be one that `optimal_stopping` made"):
         stopping_bounds(fk.catalogue("fisher-kpp").problem, lambda z: z[0], [0.0, 0.0])

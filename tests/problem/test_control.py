@@ -7,10 +7,20 @@ import pytest
 
 import fkpinn as fk
 from fkpinn.problem import residual
+from fkpinn.problem._control import _in_box
 
 BALL = fk.Ball([0.0, 0.0], 1.0)
 PLACES = jax.random.uniform(jax.random.key(0), (12, 2), minval=-0.7, maxval=0.7)
 field = lambda z: jnp.sin(2 * z[0]) * z[-1] + 1.5 * z[0] ** 2 - z[-1]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_quadratic_costs_have_their_exact_minimum(scale):
+    """At once, however flat they are; outside the box it is the nearest corner's."""
+    center, box = jnp.array([0.3, -2.0]), fk.Box([-1.0, -1.0], [1.0, 1.0])
+    cost = lambda a: scale * jnp.sum(jnp.array([1.0, 2.0]) * (a - center) ** 2)
+    found = jax.jit(lambda: _in_box(cost, box, float))()
+    np.testing.assert_allclose(found, [0.3, -1.0], atol=1e-12)
 
 
 def steered(controls, **more):
