@@ -147,7 +147,7 @@ def test_one_object_knows_what_a_point_is_made_of(folder):
                 drawn = path.parts[-2] == "report"  # places in the plane, as pictures have them
                 assert drawn or not (one or many), f"{path}:{node.lineno}: {ast.unparse(node)}"
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-                assert dotted(node.left).split(".")[-1] != "n_coords", f"{path}:{node.lineno}"
+                assert not ast.unparse(node.left).endswith("n_coords"), f"{path}:{node.lineno}"
 
 
 @of_every_file

@@ -5,7 +5,7 @@ Each is applied to a copy of the tree, where the fast tests of its own folder ru
 pass the broad ones. A mutant is killed if one of them fails or the time limit passes, and has
 survived otherwise.
 
-    python tools/mutants.py --count 60             # all folders; a minute or so each
+    python tools/mutants.py --count 60             # all folders; one to five minutes each
     python tools/mutants.py --list                 # which ones, without running anything
     python tools/mutants.py --folders sde --only 3 # the fourth one drawn
 
