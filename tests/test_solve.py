@@ -24,6 +24,7 @@ from fkpinn._solve import (
     Job,
     Rounds,
     Settings,
+    _run,
     _train,
     certify_run,
     improve,
@@ -657,6 +658,23 @@ def test_last_steps_wait_for_a_certificate_where_rounds_take_the_same(changes, p
     settings = fk.Settings().changed(how | changes)
     phases = natural_phases(Weighted(fk.catalogue("met").problem, settings, None))
     assert ("polish" in [phase.name for phase in phases]) == polished
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounds", "measured"), [(0.0, 2, False), (9.0, 0, False), (9.0, 2, True)]
+)
+def test_rounds_need_seconds_for_their_certificates(monkeypatch, seconds, rounds, measured):
+    asked = []
+
+    def stages(*_, certify):
+        asked.append(certify)
+        raise InterruptedError
+
+    monkeypatch.setattr(_run, "run_stages", stages)
+    how = {"certificate.seconds": seconds, "certificate.rounds": rounds}
+    with pytest.raises(InterruptedError):
+        solve(EXIT, settings=small.changed(how))
+    assert asked == [measured]
 
 
 def test_the_first_steps_take_few_points():

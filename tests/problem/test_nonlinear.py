@@ -222,6 +222,15 @@ def test_solutions_of_the_catalogue_solve_their_equations(name):
         np.testing.assert_allclose(jax.jit(jax.vmap(exact))(last), data, rtol=1e-5, atol=1e-9)
 
 
+def test_the_price_of_a_hundred_assets_is_the_published_one():
+    problem, exact = fk.catalogue("bsb-100d")
+    center = problem.measure.named_center()
+    with precision("float64"):
+        start = jnp.concatenate([jnp.zeros(1), jnp.asarray(center)])
+        np.testing.assert_allclose(exact(start), VALUES["bsb-100d"], rtol=1e-8)
+        np.testing.assert_allclose(exact(start.at[0].set(problem.horizon)), np.sum(center**2))
+
+
 @pytest.mark.broad
 def test_linear_quadratic_control_by_quadrature():
     """An expectation under a noncentral chi-square law."""

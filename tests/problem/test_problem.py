@@ -133,7 +133,8 @@ def test_heat_takes_boundary_data_as_they_are(kind):
     assert problem.boundary["outer"].flux(jnp.array([0.25, 0.5, 0.5])) == 0.75
 
 
-def test_manufactured_problems_of_every_kind():
+@pytest.mark.parametrize("outer", [fk.Neumann, fk.Neumann(5.0)])  # whose number is not kept
+def test_manufactured_problems_of_every_kind(outer):
     ring = fk.Ball([0, 0], 1) - fk.Ball([0, 0], 0.5, name="hole")
     exact = lambda t, x: jnp.exp(-t) * (x[0] ** 2 + x[1])
     from fkpinn.problem import boundary_residual, residual
@@ -144,7 +145,7 @@ def test_manufactured_problems_of_every_kind():
         drift=lambda t, x: t * x,
         reaction=1.0,
         horizon=1.0,
-        boundary={"outer": fk.Neumann, "hole": (fk.Robin, 2.0)},
+        boundary={"outer": outer, "hole": (fk.Robin, 2.0)},
     )
     u = lambda z: exact(z[0], z[1:])
     np.testing.assert_allclose(residual(problem, u, jnp.array([0.5, 0.6, 0.3])), 0, atol=1e-13)

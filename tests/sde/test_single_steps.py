@@ -24,7 +24,7 @@ from fkpinn.sde import (
 from fkpinn.sde._jump import stepped, until_jump
 from fkpinn.sde._lane import Jumping, Lane, Numbers, Varying
 from fkpinn.sde._spheres import screening, source_radii, source_weight
-from fkpinn.sde._stable_spheres import _power
+from fkpinn.sde._stable_spheres import _power, exit_shares, source_shares
 from fkpinn.sde._walk import _pieces, _widths
 
 OVERSHOOT = 0.5825971579390107  # -zeta(1/2) / sqrt(2 pi)
@@ -483,6 +483,32 @@ def test_powers(exponent):
         np.testing.assert_allclose(_power(number(x), exponent), x**exponent, 1e-12, atol=1e-200)
     roots = "sqrt" in str(jax.make_jaxpr(lambda x: _power(x, exponent))(number(1.0)))
     assert roots == (exponent in (0.5, 1.5))  # general powers are slow
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5])
+def test_laws_of_a_jump_of_a_stable_process_and_of_where_its_source_is_read(alpha):
+    """Closed forms of two moments each; the second law is that of Green's function of the ball."""
+    n, key = 20_000, jax.random.key(0)
+
+    def moments(values, taken):
+        values = np.asarray(values)[np.asarray(taken)]
+        assert len(values) > 0.7 * n and np.all((values >= 0) & (values <= 1))
+        for power in (1, 2):
+            own = values**power
+            yield np.mean(own), 5.0 * np.std(own) / math.sqrt(len(own))
+
+    uniforms = jax.random.uniform(key, (n, 8), minval=1e-7)
+    b = 0.5 * alpha
+    exits = moments(*jax.vmap(lambda u: exit_shares(alpha, u[:2]))(uniforms))
+    for (found, error), true in zip(exits, (b, b * (1 + b) / 2), strict=True):
+        assert abs(found - true) < error
+    for dim in (1, 2, 3, 6):
+        k = 0.5 * dim
+        radii, taken = jax.vmap(lambda u: source_shares(alpha, dim, u))(uniforms)  # noqa: B023
+        mean = k / (k + b) * alpha / (alpha + 2)
+        square = k * (k + 1) / ((k + b) * (k + b + 1)) * alpha / (alpha + 4)
+        for (found, error), true in zip(moments(radii**2, taken), (mean, square), strict=True):
+            assert abs(found - true) < error
 
 
 def test_shares_of_devices():
