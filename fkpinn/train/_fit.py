@@ -245,12 +245,8 @@ class _Run:
 
     def _compile_ahead(self, index: int, now: _Left) -> None:
         """Another thread compiles a phase while the one before it runs."""
-        if self.ahead is not None:
-            self.ahead.join()
-        self.ahead = None
         if index == len(self.phases) or several():
             return
-
         phase = self.phases[index]
         work = lambda: self._begin(index, _for_phase(phase, now))
         self.ahead = start_thread(lambda: _tried(work))
@@ -260,9 +256,14 @@ class _Run:
         start = first_step(self.phases, index)
         end = start + phase.steps
         self.progress.start(f"compiling, {phase.name}", None)
-        begin = clock()
-        self._compile_ahead(index + 1, now)
+        begin, on_cpu = clock(), current().on_cpu
+        if self.ahead is not None:
+            self.ahead.join()
+        if not on_cpu:  # which leaves cores to compile both at once
+            self._compile_ahead(index + 1, now)
         first, state, block, redraw = self._begin(index, now)
+        if on_cpu:
+            self._compile_ahead(index + 1, now)
         self.compile_seconds += clock() - begin
         self.progress.start(f"training, {phase.name}", phase.steps)
         if resumed is not None:
