@@ -15,6 +15,9 @@ Directions = Float[Array, "q z"]
 Weights = Float[Array, " q"]
 
 
+Layers = list[tuple[Array, Array]]  # of a network: what goes into each, and how the value depends
+
+
 class Taylor(NamedTuple):
     r"""Value, slopes along directions $c_k$, and $\sum_k \omega_k\, c_k^\top D^2u\, c_k$."""
 
@@ -33,6 +36,15 @@ class AbstractField(eqx.Module):
     @abc.abstractmethod
     def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
         """Value and derivatives along the directions, in one forward pass."""
+
+    def layers(self, z: SpaceTimePoint) -> Layers | None:
+        """The input `a` of each layer, and the slope `b` of the value by what comes out of it.
+
+        The derivatives of the value by weights and biases are `outer(b, a)` and `b`, and there are
+        no other parameters. None if the field is not made of layers.
+        """
+        del z
+        return None
 
     def scaled(self, factor: Any) -> "AbstractField | None":
         """The same with what is not given by data so many times as large; None if it cannot.

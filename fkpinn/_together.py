@@ -126,9 +126,13 @@ def localized(tree: Any) -> Any:
     return jax.tree.map(own, tree)
 
 
-def fetched(array: Any) -> np.ndarray:
-    """All of an array that may be split over processes."""
-    if several() and isinstance(array, jax.Array) and not array.is_fully_addressable:
+def fetched(arrays: Any) -> Any:
+    """All of arrays that may be split over processes, brought here at once."""
+    return jax.tree.map(_whole, arrays) if several() else jax.device_get(arrays)
+
+
+def _whole(array: Any) -> np.ndarray:
+    if isinstance(array, jax.Array) and not array.is_fully_addressable:
         if not array.is_fully_replicated:
             return np.asarray(multihost_utils.process_allgather(array, tiled=True))
     return np.asarray(array)

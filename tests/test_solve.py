@@ -38,7 +38,7 @@ from fkpinn._solve import (
 from fkpinn._solve._certify import compile_ahead
 from fkpinn._solve._improve import corrected, height
 from fkpinn._solve._job import Parts
-from fkpinn._solve._methods import Weighted, natural_phases
+from fkpinn._solve._methods import Weighted, natural_phases, polisher
 from fkpinn._solve._presets import peclet_number
 from fkpinn._solve._settings import read_config, write_config
 from fkpinn._solve._visit import visit
@@ -675,6 +675,14 @@ def test_rounds_need_seconds_for_their_certificates(monkeypatch, seconds, rounds
     with pytest.raises(InterruptedError):
         solve(EXIT, settings=small.changed(how))
     assert asked == [measured]
+
+
+def test_few_of_many_steps_with_momentum_are_cut():
+    """Momentum is a mean of ten by itself; without it all that are cut count."""
+    settings = fk.Settings()
+    heavy = settings.changed({"training.momentum": 0.9})
+    assert [polisher(settings, n).settle for n in (50, 400)] == [30, 240]
+    assert [polisher(heavy, n).settle for n in (50, 400)] == [30, 360]
 
 
 def test_the_first_steps_take_few_points():

@@ -14,6 +14,7 @@ _POLISH = 1e-6  # and of the last ones, or more if the settings say so
 _POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
 _WHOLE = 0.6  # share of steps that are whole ones, where later ones average over points
+_MOST_CUT = 40  # steps with momentum that average over points: later ones hardly move
 _EARLY = 0.6  # share of steps that take fewer points, if the settings say so
 _NATURAL_STEPS = 500  # where a method needs them and the settings name none
 
@@ -186,6 +187,8 @@ def polisher(settings: Settings, steps: int, whole: float = _WHOLE) -> NaturalGr
     # determine would be moved by chance; towards the end that chance is averaged out.
     momentum = settings.training.momentum
     damping, settle = max(_POLISH, settings.training.damping), round(whole * steps)
+    if momentum > 0:
+        settle = max(settle, steps - _MOST_CUT)
     return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=settle)
 
 

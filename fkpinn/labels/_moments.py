@@ -1,12 +1,13 @@
 """Mean, spread and skewness of many payoffs, merged piece by piece in a fixed order."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 SEGMENT = 1024  # payoffs of one point that are summed together; part of what labels are
-_IN_CACHE = 1 << 15  # payoffs that are looked at together
+_TOGETHER = 1 << 17  # payoffs that one thread looks at
 
 
 class Moments(NamedTuple):
@@ -42,12 +43,16 @@ def segment_starts(n_points: int, n_paths: int) -> np.ndarray:
 def moments(payoff: np.ndarray, late: np.ndarray, starts: np.ndarray) -> Moments:
     """Moments of the segments that begin at the given positions of `payoff`."""
     ends = np.append(starts, len(payoff))
-    cuts = np.unique(np.searchsorted(ends, np.arange(0, len(payoff), _IN_CACHE)))
+    cuts = np.unique(np.searchsorted(ends, np.arange(0, len(payoff), _TOGETHER)))
     cuts = np.append(cuts[cuts < len(starts)], len(starts))
-    parts = []
-    for low, high in itertools.pairwise(cuts):
+
+    def of(cut: tuple[int, int]) -> Moments:
+        low, high = cut
         own = slice(ends[low], ends[high])
-        parts.append(_moments(payoff[own], late[own], starts[low:high] - starts[low]))
+        return _moments(payoff[own], late[own], starts[low:high] - starts[low])
+
+    with ThreadPoolExecutor() as pool:  # an accelerator waits for them
+        parts = list(pool.map(of, itertools.pairwise(cuts.tolist())))
     return Moments(*map(np.concatenate, zip(*parts, strict=True)))
 
 

@@ -37,6 +37,10 @@ class AbstractTerm(eqx.Module):
     def at(self, u: ScalarField, row: Any) -> Scalar:
         """Signed violation at one point, in units of the term's scale."""
 
+    def read_at(self) -> Points | None:
+        """The points of the rows where of the network its values there are all that counts."""
+        return None
+
     @abc.abstractmethod
     def redrawn(self, u: ScalarField, key: PRNGKeyArray, times: float = 1.0) -> "AbstractTerm":
         """The same term at fresh points, that many times as many, but one at least."""
@@ -179,6 +183,10 @@ class BoundaryTerm(AbstractTerm):
         """Points, normals, parts."""
         return self.on
 
+    def read_at(self) -> Points | None:
+        """The points, where all data are those of values."""
+        return self.on.points if all(self.problem.absorbing()) else None
+
     def at(self, u: ScalarField, row: BoundaryPoints) -> Scalar:
         """Violation of whichever condition holds there."""
         violations = [
@@ -203,6 +211,10 @@ class TerminalTerm(AbstractTerm):
     size: float | Size = eqx.field(static=True, default=1.0)
 
     def rows(self) -> Points:
+        """The points."""
+        return self.points
+
+    def read_at(self) -> Points:
         """The points."""
         return self.points
 
@@ -279,6 +291,10 @@ class LabelTerm(AbstractTerm):
         """Points, labels, weights."""
         rows = self.points, self.value, self.weight
         return rows if self.chosen is None else tuple(a[self.chosen] for a in rows)  # pyright: ignore[reportReturnType]
+
+    def read_at(self) -> Points:
+        """Where the labels are."""
+        return self.rows()[0]
 
     def at(self, u: ScalarField, row: tuple[Array, Array, Array]) -> Scalar:
         """Difference to the label."""

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._field import AbstractField, Directions, Taylor, Weights, product, taylor, total
+from .._field import AbstractField, Directions, Layers, Taylor, Weights, product, taylor, total
 from .._types import Scalar, SpaceTimePoint
 from ..domain import AbstractDomain, inverse_shares
 from ..problem import Layout
@@ -44,6 +44,11 @@ class AbstractHard(AbstractField):
         value = self.network(z)
         shaped = self.factor(z).astype(value.dtype) * value
         return shaped if self.is_zero else self.extension(z).astype(value.dtype) + shaped
+
+    def layers(self, z: SpaceTimePoint) -> Layers | None:
+        """Those of the network, whose value counts as much as the factor says."""
+        inner, times = self.network.layers(z), self.factor(z)
+        return None if inner is None else [(a, times.astype(b.dtype) * b) for a, b in inner]
 
     def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
         """Value and derivatives along the directions, by the product rule."""

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._compute import few_sizes, is_traced
-from .._field import AbstractField, Directions, Taylor, Weights, product, taylor
+from .._field import AbstractField, Directions, Layers, Taylor, Weights, product, taylor
 from .._streams import fold
 from .._types import Scalar, SpaceTimePoint
 from ._size import Size
@@ -97,6 +97,21 @@ class MLP(AbstractField):
 
     def __call__(self, z: SpaceTimePoint) -> Scalar:
         """Value at one point."""
+        h = self._units(z)[-1]
+        return self._scale(z) * (self.weights[-1] @ h + self.biases[-1])[0]
+
+    def layers(self, z: SpaceTimePoint) -> Layers:
+        """What goes into each layer, and the slope of the value by what comes out of it."""
+        units = self._units(z)
+        slope = jnp.full(1, self._scale(z), units[0].dtype)
+        found = [(units[-1], slope)]
+        for weight, below, at in zip(self.weights[:0:-1], units[-2::-1], units[:0:-1], strict=True):
+            slope = (weight.T @ slope) * (1.0 - at**2)
+            found.append((below, slope))
+        return found[::-1]
+
+    def _units(self, z: SpaceTimePoint) -> list[Array]:
+        """What goes into each layer."""
         dtype = self.weights[0].dtype
         h = (z.astype(dtype) - _like(self.center, dtype)) / _like(self.half_width, dtype)
         if self.features:
@@ -105,12 +120,16 @@ class MLP(AbstractField):
         if self.further:
             more = [(i.function(z) - i.center) / i.half_width for i in self.further]
             h = jnp.concatenate([h, jnp.stack(more).astype(dtype)])
+        found = [h]
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            h = jax.nn.tanh(weight @ h + bias)
-        plain = (self.weights[-1] @ h + self.biases[-1])[0]
+            found.append(jax.nn.tanh(weight @ found[-1] + bias))
+        return found
+
+    def _scale(self, z: SpaceTimePoint) -> float | Scalar:
+        """What the output is multiplied by."""
         if self.output_scale.growth:
-            return self.output_scale(z).astype(dtype) * plain
-        return self.output_scale.typical * plain
+            return self.output_scale(z).astype(self.weights[0].dtype)
+        return self.output_scale.typical
 
     def taylor(self, z: SpaceTimePoint, directions: Directions, weights: Weights) -> Taylor:
         """Value, slopes and curvature together, layer by layer: the forward Laplacian.

@@ -213,7 +213,8 @@ def _shared_out(plan: Plan, batch: tuple[int, int]) -> _Work:
     """The work of each device."""
     mesh, stride = _mesh(), _stride(plan, batch[1])
     if mesh is None:
-        return _Work([batch], stride, _queue(plan, *batch, stride), None)
+        # numbers too: they would travel anew in every round
+        return _Work([batch], stride, jax.device_put(_queue(plan, *batch, stride)), None)
     pieces = _pieces(*batch, mesh.size, stride)
     own = [_queue(plan, *piece, stride) for piece in pieces]
     joined = {name: np.stack([getattr(queue, name) for queue in own]) for name in _OWN}
@@ -238,7 +239,7 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
     rounds, done, step, packed = 1, 0, _steps_a_round(plan, lanes), width
     while True:
         state = run(work.queue, state, np.int32(rounds))
-        left, cursor = (np.atleast_1d(fetched(a)) for a in (state.left, state.cursor))
+        left, cursor = map(np.atleast_1d, fetched((state.left, state.cursor)))
         waiting = bool(np.any(cursor < counts))
         if not waiting and not left.any():
             break
@@ -255,13 +256,13 @@ def _run_batch(plan: Plan, lanes: Lanes, batch: tuple[int, int]) -> Ended:
     found = state.payoff, state.late, state.taken
     if state.payoff.shape[-1] - work.most > _NOT_WORTH_MOVING:
         found = _first(found, work.most)
-    payoff, late, steps = (_in_order(array, counts) for array in found)
-    return Ended(batch[0], payoff, late > 0, steps, _visits(plan, work, state))
+    payoff, late, steps = (_in_order(array, counts) for array in fetched(found))
+    return Ended(batch[0], payoff, late, steps, _visits(plan, work, state))
 
 
-def _in_order(array: Array, counts: np.ndarray) -> np.ndarray:
+def _in_order(array: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """What the pieces of a batch have found, one after the other."""
-    rows = fetched(array).reshape(len(counts), -1)
+    rows = array.reshape(len(counts), -1)
     return np.concatenate([row[:count] for row, count in zip(rows, counts, strict=True)])
 
 
@@ -273,7 +274,7 @@ def _first(arrays: tuple, count: int) -> tuple:
 def _visits(plan: Plan, work: _Work, state: "_State") -> Visits | None:
     if state.kept is None:
         return None
-    kept = [fetched(leaf) for leaf in state.kept]
+    kept = list(fetched(state.kept))
     if work.mesh is None:
         kept = [leaf[None] for leaf in kept]
     found = []
@@ -371,7 +372,7 @@ def _shapes(plan: Plan, queue: _Queue, width: int, room: int) -> _State:
         cursor=like((), jnp.uint32),
         left=like((), jnp.int32),
         payoff=like((room,), dtype),
-        late=like((room,), jnp.int32),
+        late=like((room,), jnp.bool_),
         taken=like((room,), jnp.uint32),
         kept=kept,
     )
@@ -896,7 +897,7 @@ def _harvest(how: _How, queue: _Queue, state: _State) -> _State:
     slot = jnp.where(over & (state.slot < queue.total), state.slot, nowhere)
     write = lambda kept, new: kept.at[slot].set(new, mode="drop", unique_indices=True)
     payoff = _one_by_one(how, how.walk.finish, lanes)
-    late = jnp.zeros_like(lanes.running) if lanes.late is None else lanes.late
+    late = jnp.zeros_like(over) if lanes.late is None else lanes.late > 0
     return state._replace(
         payoff=write(state.payoff, payoff),
         late=write(state.late, late),

@@ -10,9 +10,8 @@ from jaxtyping import Array, Float
 
 from .._compute import current
 from .._types import Scalar
+from ._gram import gram, kernel
 from ._objective import AbstractOptimizer, Objective, Parameters, Report
-
-_WORTH_HALVING = 512  # rows; fewer are multiplied as fast as they are copied
 
 
 class State(NamedTuple):
@@ -115,8 +114,10 @@ def _by_rows(
 ) -> tuple[Parameters, Scalar]:
     """The step, and how far the linear model says that the loss falls."""
     r, jacobian = objective.linearized(parameters)
-    mean = jnp.sum(jacobian**2) / min(jacobian.shape)
-    delta = drift + _solve(jacobian, r - jacobian @ drift, damping * mean)
+    n, p = jacobian.shape
+    small = kernel(objective, parameters, jacobian) if n < p else gram(jacobian.T)
+    mean = jnp.trace(small) / len(small)
+    delta = drift + _solve(jacobian, small, r - jacobian @ drift, damping * mean)
     return delta, jnp.sum(r**2) - jnp.sum((r - jacobian @ delta) ** 2)
 
 
@@ -136,22 +137,12 @@ def _by_sums(
     return delta, 2.0 * jnp.dot(delta, normal.slope) - jnp.dot(delta, normal.matrix @ delta)
 
 
-def _solve(jacobian: Float[Array, "n p"], r: Float[Array, " n"], mu: Scalar) -> Array:
-    """The least squares step, damped, through the smaller of the two matrices."""
-    n, p = jacobian.shape
-    small = gram(jacobian if n < p else jacobian.T)
-    factor = jsl.cho_factor(small + mu * jnp.eye(len(small), dtype=small.dtype), lower=True)
-    if n < p:
+def _solve(
+    jacobian: Float[Array, "n p"], small: Float[Array, "m m"], r: Float[Array, " n"], mu: Scalar
+) -> Array:
+    """The least squares step, damped, through the smaller one of the two matrices, `small`."""
+    damped = small + mu * jnp.eye(len(small), dtype=small.dtype)
+    factor = jsl.cho_factor(damped, lower=True)
+    if jacobian.shape[0] < jacobian.shape[1]:
         return jacobian.T @ jsl.cho_solve(factor, r)
     return jsl.cho_solve(factor, jacobian.T @ r)
-
-
-def gram(rows: Float[Array, "n p"], halvings: int = 2) -> Float[Array, "n n"]:
-    """Products of all pairs of rows; those of the upper right are copied from the lower left."""
-    n = len(rows)
-    if halvings == 0 or n < _WORTH_HALVING:
-        return rows @ rows.T
-    first, second = rows[: n // 2], rows[n // 2 :]
-    across = second @ first.T
-    upper, lower = gram(first, halvings - 1), gram(second, halvings - 1)
-    return jnp.block([[upper, across.T], [across, lower]])

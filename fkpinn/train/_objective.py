@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from .._compute import current
+from .._field import AbstractField, Layers
 from .._types import Scalar
 from ..loss import AbstractWeighting, Loss, entries_of_a_row, summed_over_devices
 
@@ -76,6 +77,23 @@ class Objective(eqx.Module):
             found.append(_in_pieces(at, parameters, term.rows()))
         return tuple(jnp.concatenate(parts) for parts in zip(*found, strict=True))  # pyright: ignore[reportReturnType]
 
+    def layers(self, parameters: Parameters) -> list[tuple[int, Layers | None]]:
+        """The number of rows of each term; and where they are values of the network, its layers.
+
+        A row is then the sum of the outer products of these, with what the term multiplies it by.
+        """
+        network, weighting = self._rebuilt(parameters)
+        found = []
+        for term, factor in self._factors(weighting, parameters.dtype):
+            rows, points = term.rows(), term.read_at()
+            own = None if points is None else _layers(network, points)
+            if own is not None:
+                slope = jax.grad(lambda value, row, term=term: term.at(lambda _: value, row))
+                times = factor * jax.vmap(slope)(jax.vmap(network)(points), rows)
+                own = [(a, times[:, None] * b) for a, b in own]
+            found.append((jax.tree.leaves(rows)[0].shape[0], own))
+        return found
+
     def normal(self, parameters: Parameters) -> "Normal":
         """The normal equations of the linearized problem, added up over all devices."""
         _, weighting = self._rebuilt(parameters)
@@ -113,6 +131,11 @@ def split(
     arrays, static = eqx.partition((network, weighting), eqx.is_inexact_array)
     parameters, unravel = ravel_pytree(arrays)
     return parameters, static, unravel
+
+
+def _layers(network: Any, points: Float[Array, "n z"]) -> Layers | None:
+    """Of many points; None if the network does not know them."""
+    return jax.vmap(network.layers)(points) if isinstance(network, AbstractField) else None
 
 
 def _in_pieces(at: Callable[[Any, Any], Scalar], parameters: Parameters, rows: Any) -> Any:

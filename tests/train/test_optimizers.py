@@ -7,8 +7,10 @@ import jax.random as jr
 import numpy as np
 import pytest
 
+import fkpinn as fk
 from fkpinn.labels import Labels
-from fkpinn.loss import Annealed, Fixed, LabelTerm, Loss
+from fkpinn.loss import Annealed, Fixed, LabelTerm, Loss, make_loss
+from fkpinn.nn import MLP, HardDirichlet, Input, Size
 from fkpinn.train import (
     LBFGS,
     Adam,
@@ -18,6 +20,7 @@ from fkpinn.train import (
     Phase,
     fit,
 )
+from fkpinn.train._gram import gram, kernel
 from fkpinn.train._lbfgs import Memory, Point, direction, remember, search
 from fkpinn.train._nystrom_newton import nystrom
 from fkpinn.train._objective import Objective, split
@@ -177,8 +180,6 @@ def test_adam_falls_as_the_paper_says():
 @pytest.mark.parametrize("n", [7, 1301])
 def test_products_of_rows_are_those_of_all_pairs(n):
     """In blocks of uneven size too, and symmetric to the bit."""
-    from fkpinn.train._natural import gram
-
     rows = jr.normal(jr.key(0), (n, 3), jnp.float64)
     found = np.asarray(gram(rows))
     np.testing.assert_allclose(found, np.asarray(rows) @ np.asarray(rows).T, atol=1e-13)
@@ -191,9 +192,39 @@ def test_both_forms_of_the_natural_step_solve_the_damped_problem(n):
     from fkpinn.train._natural import _solve
 
     jacobian, r = jr.normal(jr.key(2), (n, 3)), jr.normal(jr.key(3), (n,))
-    found = _solve(jacobian, r, jnp.asarray(0.3))
+    small = gram(jacobian if n < 3 else jacobian.T)
+    found = _solve(jacobian, small, r, jnp.asarray(0.3))
     expected = np.linalg.solve(jacobian.T @ jacobian + 0.3 * np.eye(3), jacobian.T @ r)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["plain", "built in", "features", "family", "slopes at walls"])
+def test_products_of_rows_by_layers_are_those_of_the_rows(kind):
+    """Of values alone, of residuals, and across; a field that is not made of layers has others."""
+    domain, conditions = fk.Ball([0.1, 0.0], 1.0), {}
+    if kind == "slopes at walls":
+        domain = domain - fk.Ball([0.0, 0.0], 0.3, name="hole")
+        conditions = {"hole": fk.Neumann(1.0)}
+    exact = lambda x: jnp.exp(x[0]) * x[1]
+    problem = fk.manufactured(domain, exact, boundary=conditions)
+    scale = Size(2.0, ((1.0, 0.5),), (0.1,), (1.0,)) if kind == "family" else Size(2.0)
+    network = MLP(
+        *problem.bounds(), (5, 4), key=jr.key(1), dtype=jnp.float64, output_scale=scale,
+        frequencies=1.0 if kind == "features" else None,
+        further=[Input(lambda z: jnp.sum(z**2), 0.5, 0.5)] if kind == "features" else (),
+    )  # fmt: skip
+    if kind == "built in":
+        network = HardDirichlet(network, domain, {"outer": exact})
+    labels = Labels.from_data(np.full((9, 2), 0.1) * np.arange(9)[:, None] / 9, np.ones(9), 0.1)
+    loss = make_loss(problem, 6, 8, labels, dtype=jnp.float64, size=2.0, key=jr.key(2))
+    parameters, static, unravel = split(network, Fixed({"boundary": 3.0, "labels": 2.0}))
+    objective = Objective(loss, jnp.asarray(0, jnp.int32), static, unravel)
+    jacobian = np.asarray(objective.linearized(parameters)[1])
+    known = {n for n, own in objective.layers(parameters) if own is not None}
+    assert known == ({9} if kind == "slopes at walls" else {8, 9})
+    found = np.asarray(kernel(objective, parameters, jnp.asarray(jacobian)))
+    np.testing.assert_allclose(found, jacobian @ jacobian.T, rtol=1e-11, atol=1e-13)
+    np.testing.assert_array_equal(found, found.T)
 
 
 def test_linearized_defects_are_derivatives():
