@@ -13,9 +13,7 @@ from ._types import Scalar, SpaceTimePoint
 
 Directions = Float[Array, "q z"]
 Weights = Float[Array, " q"]
-
-
-Layers = list[tuple[Array, Array]]  # of a network: what goes into each, and how the value depends
+Layers = list[tuple[Array, Array]]  # what goes into each, and the slope by what comes out
 
 
 class Taylor(NamedTuple):

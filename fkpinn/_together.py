@@ -132,10 +132,10 @@ def fetched(arrays: Any) -> Any:
 
 
 def _whole(array: Any) -> np.ndarray:
-    if isinstance(array, jax.Array) and not array.is_fully_addressable:
-        if not array.is_fully_replicated:
-            return np.asarray(multihost_utils.process_allgather(array, tiled=True))
-    return np.asarray(array)
+    here = not isinstance(array, jax.Array) or array.is_fully_addressable
+    if here or array.is_fully_replicated:
+        return np.asarray(array)
+    return np.asarray(multihost_utils.process_allgather(array, tiled=True))
 
 
 @contextlib.contextmanager

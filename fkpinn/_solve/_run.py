@@ -120,8 +120,8 @@ def solve(
         if out is not None:
             name = _catalogue_name(problem)
             return _in_folder(job, name or problem, preset, Path(out), None, labels)[0]
-        measured = job.settings.certificate
-        wanted = certify or (measured.rounds > 0 and measured.seconds > 0)
+        asked = job.settings.certificate
+        wanted = certify or (asked.rounds > 0 and asked.seconds > 0)
         found = run_stages(job, labels, certify=wanted)
         progress.finish()
         return _solution(job, problem.name, found)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._compute import current
+
 SEGMENT = 1024  # payoffs of one point that are summed together; part of what labels are
 _TOGETHER = 1 << 17  # payoffs that one thread looks at
 
@@ -51,7 +53,7 @@ def moments(payoff: np.ndarray, late: np.ndarray, starts: np.ndarray) -> Moments
         own = slice(ends[low], ends[high])
         return _moments(payoff[own], late[own], starts[low:high] - starts[low])
 
-    with ThreadPoolExecutor() as pool:  # an accelerator waits for them
+    with ThreadPoolExecutor(current().threads) as pool:  # an accelerator waits for them
         parts = list(pool.map(of, itertools.pairwise(cuts.tolist())))
     return Moments(*map(np.concatenate, zip(*parts, strict=True)))
 

@@ -37,8 +37,8 @@ class AbstractTerm(eqx.Module):
     def at(self, u: ScalarField, row: Any) -> Scalar:
         """Signed violation at one point, in units of the term's scale."""
 
-    def read_at(self) -> Points | None:
-        """The points of the rows where of the network its values there are all that counts."""
+    def values_at(self) -> Points | None:
+        """A point for each row, if all that it reads of the network is the value there."""
         return None
 
     @abc.abstractmethod
@@ -183,8 +183,8 @@ class BoundaryTerm(AbstractTerm):
         """Points, normals, parts."""
         return self.on
 
-    def read_at(self) -> Points | None:
-        """The points, where all data are those of values."""
+    def values_at(self) -> Points | None:
+        """The points, if no condition is about slopes."""
         return self.on.points if all(self.problem.absorbing()) else None
 
     def at(self, u: ScalarField, row: BoundaryPoints) -> Scalar:
@@ -214,7 +214,7 @@ class TerminalTerm(AbstractTerm):
         """The points."""
         return self.points
 
-    def read_at(self) -> Points:
+    def values_at(self) -> Points:
         """The points."""
         return self.points
 
@@ -292,7 +292,7 @@ class LabelTerm(AbstractTerm):
         rows = self.points, self.value, self.weight
         return rows if self.chosen is None else tuple(a[self.chosen] for a in rows)  # pyright: ignore[reportReturnType]
 
-    def read_at(self) -> Points:
+    def values_at(self) -> Points:
         """Where the labels are."""
         return self.rows()[0]
 

@@ -259,7 +259,7 @@ class _Run:
         begin, on_cpu = clock(), current().on_cpu
         if self.ahead is not None:
             self.ahead.join()
-        if not on_cpu:  # which leaves cores to compile both at once
+        if not on_cpu:  # an accelerator leaves cores to compile both at once
             self._compile_ahead(index + 1, now)
         first, state, block, redraw = self._begin(index, now)
         if on_cpu:

@@ -85,7 +85,7 @@ class Objective(eqx.Module):
         network, weighting = self._rebuilt(parameters)
         found = []
         for term, factor in self._factors(weighting, parameters.dtype):
-            rows, points = term.rows(), term.read_at()
+            rows, points = term.rows(), term.values_at()
             own = None if points is None else _layers(network, points)
             if own is not None:
                 slope = jax.grad(lambda value, row, term=term: term.at(lambda _: value, row))
