@@ -30,8 +30,9 @@ _OPTIONS = {
     "warm": ("problems", "preset"),
     "scaling": ("repeats",),
     "lbfgs": ("seeds",),
+    "peers": ("problems", "seeds", "tools", "budget", "jobs"),
 }
-_GROWING = ("dimensions",)  # these add to their record row by row
+_GROWING = ("dimensions", "peers")  # these add to their record row by row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Bench:
     `warm`: time from the solution of a problem that is much alike, beside that from scratch.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
     `lbfgs`: the L-BFGS of this package beside that of optax, from the same networks.
+    `peers`: eight problems with DeepXDE, jinns, PINA, jNO, scikit-fem and this package; the
+    environment variable FKPINN_PEERS names a Python that has them.
 
     Example: `fkpinn bench paths --json`
     """
@@ -80,6 +83,7 @@ class Bench:
             "warm",
             "scaling",
             "lbfgs",
+            "peers",
         ],
         tyro.conf.Positional,
     ]
@@ -104,9 +108,15 @@ class Bench:
     """Trainings of each kind; 3 by default, 1 for `refresh` and `certificates`."""
     problems: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="P ...")] = None
     """Which problems; of `dimensions` by default those that have a bar on this kind of device."""
+    tools: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="T ...")] = None
+    """Which tools of `peers`; by default all but `fkpinn-best`, which takes long."""
+    budget: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
+    """Processor seconds of a run of `peers`; 60 by default."""
+    jobs: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Runs of `peers` side by side, each on a core of its own; as many as cores by default."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write the record to this file as well. `dimensions` adds to what is there, in runs if not
-    given."""
+    """Write the record to this file as well. `dimensions` and `peers` add to what is there, in
+    runs if not given."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
@@ -136,6 +146,9 @@ class Bench:
             "preset": ("preset", self.preset),
             "seeds": ("seeds", self.seeds),
             "problems": ("problems", self.problems),
+            "tools": ("tools", self.tools),
+            "budget": ("budget", self.budget),
+            "jobs": ("jobs", self.jobs),
         }
         given = {}
         for name, (argument, value) in options.items():
