@@ -74,8 +74,18 @@ class Clock:
         loss = None if loss is None else float(loss)
         self._kept.append((self.seconds(), state, loss))
 
-    def settle(self, predict: Callable[[Any, np.ndarray], Any]) -> None:
-        """Note the errors of all that was kept."""
+    def settle(
+        self,
+        predict: Callable[[Any, np.ndarray], Any],
+        loss_of: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Note the errors of all that was kept.
+
+        Args:
+            predict: values of a state at points, one a row.
+            loss_of: the loss of a state, where it was not kept with it.
+        """
         kept, self._kept = self._kept, []
         for now, state, loss in kept:
+            loss = loss if loss_of is None else loss_of(state)
             self.note(lambda x, state=state: predict(state, x), loss, now=now)

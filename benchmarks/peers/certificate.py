@@ -1,6 +1,6 @@
 """Do certificates hold the true error of networks that DeepXDE has trained?
 
-In an environment that has fkpinn and what `requirements.txt` names:
+In an environment that has fkpinn and what `peers.txt` names:
 
     python -m benchmarks.peers.certificate --out results/certificates/deepxde.json
 
