@@ -47,6 +47,7 @@ from fkpinn.cli import main
 from fkpinn.loss import Fixed
 from fkpinn.nn import MLP, Size
 from fkpinn.train import Fit, NaturalGradient
+from fkpinn.train._fit import remembers
 
 # one worker makes what these tests share
 pytestmark = pytest.mark.xdist_group("solve")
@@ -472,8 +473,9 @@ def test_a_round_ends_early_where_the_target_is_reached(
 
 def test_presets_look_at_the_dimension():
     plane, many = (settings_for("quick", fk.catalogue(n).problem) for n in ("met", "ou-exit-10d"))
-    assert plane == fk.Settings().changed({"training.early_points": 0.5}) == PRESETS["quick"]
-    assert many.training.early_points == 1.0
+    how = {"training.early_points": 0.5, "training.late_momentum": 0.9}
+    assert plane == fk.Settings().changed(how) == PRESETS["quick"]
+    assert (many.training.early_points, many.training.late_momentum) == (1.0, 0.0)
     assert many.points.visited == 0.5 and many.labels.likely and many.network.hard
     walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
     assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
@@ -700,6 +702,19 @@ def test_the_first_steps_take_few_points():
         dataclasses.replace(work, settings=settings.changed({"training.early_points": 1.0}))
     )
     assert (whole.steps, whole.times) == (40, 1.0)
+
+
+def test_the_last_steps_may_have_momentum_of_their_own():
+    """They count on, so that labels fade on, and of their steps the last 40% are averaged."""
+    how = {"training.steps": 50, "training.late_momentum": 0.9}
+    work = Weighted(fk.catalogue("met").problem, fk.Settings().changed(how), None)
+    early, late = natural_phases(work)
+    assert (early.steps, early.times, late.steps, late.times) == (30, 1.0, 20, 1.0)
+    assert late.continues and late.weighting is None
+    assert (early.optimizer.momentum, late.optimizer.momentum) == (0.0, 0.9)
+    assert early.optimizer.settle is None and late.optimizer.settle == 30 + 12
+    assert late.optimizer.damping == late.optimizer.least == 1e-6
+    assert not remembers((early, late), 1)  # a damping of its own, and no momentum yet
 
 
 def test_no_other_optimizer_follows_the_one_that_was_asked_for(monkeypatch):

@@ -110,6 +110,7 @@ class TrainingSettings:
             Adam and L-BFGS, as in the paper.
         early_points: share of the points that the first 60% of these steps take; far from the
             solution few tell the way as well as many.
+        late_momentum: of the natural gradient in the other 40% of these steps.
         polish_steps: of the natural gradient at the end, with more points.
         polish_times: how many times as many points, so that chance in their choice no longer shows.
         momentum: of the natural gradient.
@@ -127,6 +128,7 @@ class TrainingSettings:
 
     steps: int = 120
     early_points: float = 1.0
+    late_momentum: float = 0.0
     polish_steps: int = 0
     polish_times: int = 4
     momentum: float = 0.0
@@ -277,7 +279,7 @@ _RANGES = {
     "labels.p_data": (0, 1), "labels.second_pass": (0, 1), "labels.n_paths": (2, math.inf),
     "labels.times": (1, math.inf), "labels.held_out": (0, 0.9),
     "training.steps": (0, math.inf), "training.polish_steps": (0, math.inf),
-    "training.early_points": (0.01, 1 + 1e-12),
+    "training.early_points": (0.01, 1 + 1e-12), "training.late_momentum": (0, 1),
     "training.polish_times": (1, math.inf), "training.momentum": (0, 1),
     "training.adam_steps": (0, math.inf), "training.lbfgs_steps": (0, math.inf),
     "training.nncg_steps": (0, math.inf), "training.checkpoint_seconds": (0, math.inf),

@@ -89,12 +89,13 @@ def begin_near(job: Job) -> tuple[Job, Labels | None, list[str]]:
 
 
 def _near(job: Job, network: AbstractField) -> Job:
-    """The same with that network and fewer steps, all of them with all points."""
+    """The same with that network and fewer steps, all of them alike."""
     training = job.settings.training
     fewer = {
         "training.steps": -(-training.steps // _STEPS),
         "training.adam_steps": -(-training.adam_steps // _STEPS),
         "training.early_points": 1.0,
+        "training.late_momentum": 0.0,
     }
     parts = dataclasses.replace(job.parts, network=network)
     return dataclasses.replace(job, settings=job.settings.changed(fewer), parts=parts, start=None)

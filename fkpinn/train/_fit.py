@@ -36,8 +36,8 @@ class Phase(NamedTuple):
     Without a weighting that of the phase before goes on, with what it has learned. `redraw` is
     the number of steps between fresh points; with 0 they stay. A phase has `times` as many points
     as the loss that was given, or a share of them if that is below one. One that `continues` goes
-    on with the memory of the optimizer of the phase before, which must be the same, and with its
-    count of steps, which weights may depend on.
+    on with the count of steps of the phase before, which weights may depend on, and with the memory
+    of its optimizer if that is the same.
     """
 
     name: str
@@ -139,12 +139,10 @@ def check_phases(phases: Sequence[Phase]) -> None:
             )
         if not phase.times > 0:
             raise ValueError(f"Phase `{phase.name}` must have `times` above 0; got {phase.times}.")
-    for index, phase in enumerate(phases):
-        if phase.continues and (index == 0 or phases[index - 1].optimizer != phase.optimizer):
-            raise ValueError(
-                f"Phase `{phase.name}` cannot continue: the phase before it must have the same "
-                f"optimizer, {phase.optimizer!r:.80}; set `continues` to false."
-            )
+    if phases[0].continues:
+        raise ValueError(
+            f"Phase `{phases[0].name}` cannot continue: it is the first; set `continues` to false."
+        )
 
 
 def first_step(phases: Sequence[Phase], index: int) -> int:
@@ -152,6 +150,11 @@ def first_step(phases: Sequence[Phase], index: int) -> int:
     if not phases[index].continues:
         return 0
     return first_step(phases, index - 1) + phases[index - 1].steps
+
+
+def remembers(phases: Sequence[Phase], index: int) -> bool:
+    """Whether a phase begins with what the optimizer of the phase before has learned."""
+    return phases[index].continues and phases[index].optimizer == phases[index - 1].optimizer
 
 
 def is_resized(phases: Sequence[Phase], index: int) -> bool:
@@ -229,7 +232,7 @@ class _Run:
         parameters, static, unravel = split(network, now.weighting)
         start = jnp.asarray(first_step(self.phases, index), jnp.int32)
         first = Objective(loss, start, static, unravel)
-        memory = now.memory if phase.continues else None
+        memory = now.memory if remembers(self.phases, index) else None
         memory = optimizer.init(first, parameters) if memory is None else memory
         state = State(parameters, memory, loss, first.step)
         block, redraw = compiled(optimizer, static, unravel)

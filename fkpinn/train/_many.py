@@ -24,6 +24,7 @@ from ._fit import (
     next_count,
     next_stop,
     precision,
+    remembers,
     working_in,
 )
 from ._objective import Objective, split
@@ -106,7 +107,7 @@ class _Runs:
             )
 
         state = eqx.filter_vmap(begin, in_axes=(0, runs))(parameters, loss)
-        if phase.continues:
+        if remembers(self.phases, index):
             state = state._replace(memory=self.memory)
         one_block, one_redraw = compiled(optimizer, static, unravel)
         block = eqx.filter_jit(eqx.filter_vmap(one_block, in_axes=(runs, None)))

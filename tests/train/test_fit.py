@@ -74,6 +74,20 @@ def test_a_phase_that_continues_goes_on_as_if_nothing_had_been():
     assert once.history[-1]["step"] == twice.history[-1]["step"] == 6
 
 
+def test_a_phase_that_continues_with_another_optimizer_counts_on_and_forgets():
+    seen = []
+
+    class Counted(GradientDescent):
+        def step(self, objective, parameters, state):
+            jax.debug.callback(lambda k: seen.append(int(k)), objective.step)
+            return super().step(objective, parameters, state)
+
+    first = Phase("first", NaturalGradient(), 3, Fixed())
+    second = Phase("second", Counted(1e-4), 2, continues=True)
+    fit(*start(), [first, second], key=jr.key(3))
+    assert sorted(set(seen)) == [3, 4]
+
+
 def test_points_of_a_phase_are_counted_from_those_that_were_given():
     seen = []
 
@@ -93,7 +107,6 @@ def test_phases_that_cannot_be_run_are_refused():
     one = Phase("first", GradientDescent(1e-3), 3)
     for wrong, word in (
         ([one._replace(continues=True)], "cannot continue"),
-        ([one, one._replace(optimizer=Adam(3), continues=True)], "same optimizer"),
         ([one._replace(times=0.0)], "`times` above 0; got 0.0"),
     ):
         with pytest.raises(ValueError, match=word):
