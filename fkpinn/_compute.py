@@ -281,8 +281,8 @@ def keep_compiled_code() -> Path | None:
         folder = _private(_cache_root(told) / _generation())
     except OSError as error:
         warnings.warn(
-            f"Compiled code is not kept for the next run: {error}. Name a folder of your own in "
-            f"`{_SWITCH}`, or set it to `off`.",
+            f"Compiled code is not cached for the next run: {error}. Set `{_SWITCH}` to a folder "
+            f"of your own, or to `off`.",
             stacklevel=2,
         )
         return None

@@ -53,7 +53,7 @@ def unpack(
         found = read_arrays(content, None if others else names)
     except _UNREADABLE as error:
         raise Damaged(
-            f"`{path}` is damaged, or no {kind}: {brief(error)}. Delete it and run again."
+            f"`{path}` is damaged or not a {kind}: {brief(error)}. Delete it and run again."
         ) from error
     missing = [name for name in names if name not in found]
     if missing:

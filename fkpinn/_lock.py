@@ -26,8 +26,8 @@ def alone(lock: Path, what: Path) -> Iterator[None]:
     with locked(lock) as ours:
         if not ours:
             raise RuntimeError(
-                f"`{what}` is in use: another process is at work there. Wait until it has ended, "
-                f"or choose another `--out`."
+                f"`{what}` is in use by another process. Wait until that has ended, or choose "
+                f"another `--out`."
             )
         yield
 

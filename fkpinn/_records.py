@@ -18,7 +18,7 @@ from typing import Any
 
 _UNFINISHED = ".unfinished"
 _WAITS = (0.01, 0.05, 0.2, 0.5)  # seconds
-_SPACE = "Free some space, then run the same command: what was written before is whole."
+_SPACE = "Free some disk space, then repeat the command: files written before are intact."
 _RIGHTS = "Choose a folder that you may write to."
 _ADVICE = {
     errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EFBIG: _SPACE,
@@ -117,7 +117,7 @@ def writing(path: Path) -> Iterator[None]:
         number, why = error.errno, error.strerror or str(error)
         if number == errno.EEXIST:  # a file where a folder should be
             number, why = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
-        advice = _ADVICE.get(number or 0, "Look after the disk, or write elsewhere.")
+        advice = _ADVICE.get(number or 0, "Check the disk, or write to another folder.")
         text = f"`{path}` cannot be written: {why}. {advice}"
         raise (OSError(number, text) if number else OSError(text)) from error
 

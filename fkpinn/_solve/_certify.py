@@ -79,7 +79,7 @@ def second_bound(
         seed=seed, progress=progress,
     )  # fmt: skip
     if not math.isfinite(found.l2_abs):
-        return {"why": "the residual is not finite at all places that paths visit"}
+        return {"why": "the residual is not finite at some places that paths visit"}
     return plain(found._asdict()) | {"seconds": clock() - began}
 
 

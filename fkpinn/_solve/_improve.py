@@ -119,7 +119,7 @@ class Rounds:
             kind = self.choose(best)
             predicted = self.predict(kind, best)
             if predicted < _LEAST_GAIN:
-                note = "no further round was expected to pay"
+                note = "no further round was expected to reduce the error enough"
                 break
             began = clock()
             tried = self.train(kind, network, best, number)
@@ -246,7 +246,7 @@ class Rounds:
         if end <= self.target:
             return ""
         more = "another round" if left == 1 else f"{left} more rounds"
-        return f"{more} at the best pace so far would end near {end:.1e}"
+        return f"{more} at the best rate so far would end near {end:.1e}"
 
     def rounds_in_words(self) -> list[str]:
         """What was done."""

@@ -108,7 +108,10 @@ def solve(
         hint = f" Try `fk.catalogue({problem!r}).problem`." if isinstance(problem, str) else ""
         raise TypeError(f"`problem` must be a `Problem`; got {problem!r:.80}.{hint}")
     if start is not None and (network is not None or labels is not None):
-        raise ValueError("`start` makes network and labels; give it alone, without these.")
+        raise ValueError(
+            "`start` provides the network and the labels; do not pass `network` or `labels` as "
+            "well."
+        )
     first = None if start is None else starting_network(start, problem)
     parts = Parts(network, optimizer, scheme, weighting, sampler)
     settings = _for_target(settings or settings_for(preset, problem), target, certify)
@@ -176,8 +179,8 @@ def resume(
     found: str | Problem = problem if problem is not None else config["problem"]
     if isinstance(found, str) and _catalogued(found) is None:
         raise ValueError(
-            f"`{out}` is the run of {found!r:.80}, which is not in the catalogue: a folder cannot "
-            f"hold functions. Pass the problem: `resume(folder, problem)`."
+            f"`{out}` is the run of {found!r:.80}, which is not in the catalogue, and a folder "
+            f"cannot store functions. Pass the problem: `resume(folder, problem)`."
         )
     return _resumed(Path(out), config, found, progress or progress_here())[0]
 
@@ -203,8 +206,8 @@ def _resumed(
 ) -> tuple[Solution, dict[str, Any]]:
     if config["own"]:
         raise ValueError(
-            f"`{out}` is a run with objects of its own ({', '.join(config['own'])}), which a "
-            f"folder cannot hold. Call `solve(..., out=...)` with the same arguments again."
+            f"`{out}` is a run with objects passed by the user ({', '.join(config['own'])}), "
+            f"which a folder cannot store. Repeat the original call `solve(..., out=...)`."
         )
     wanted = catalogue(problem).problem if isinstance(problem, str) else problem
     job = Job.of(
@@ -273,7 +276,7 @@ def _written(
     except (TypeError, ValueError) as error:
         if job.parts.network is None:
             raise
-        trained.stopped.append(f"the network is not kept in the folder: {error}")
+        trained.stopped.append(f"the network was not saved in the folder: {error}")
         solution = _solution(job, name, found)
     beside = {"occupation": None, "value": None}
     with ThreadPoolExecutor(1) as pool:  # most of it is compiling
@@ -373,7 +376,7 @@ def certify_run(
     path = out / "solution.fkpinn"
     if not path.is_file():
         raise ValueError(
-            f"`{out}` holds no solution yet: its run has not ended. Try `fkpinn solve --resume`."
+            f"`{out}` has no solution yet: its run has not ended. Try `fkpinn solve --resume`."
         )
     problem = run_problem(out, find)
     with alone(out / "run.lock", out):
@@ -451,8 +454,8 @@ def _claim(out: Path, config: dict[str, Any]) -> None:
         if there != config:
             differ = [key for key in config if there[key] != config[key]]
             raise ValueError(
-                f"`{out}` holds another run: {', '.join(f'`{key}`' for key in differ)} differ. Use "
-                f"another `--out`, or delete the folder."
+                f"`{out}` contains a different run: {', '.join(f'`{key}`' for key in differ)} "
+                f"differ. Use another `--out`, or delete the folder."
             )
     else:
         write_config(path, config)
@@ -483,7 +486,10 @@ class _Test(eqx.Module):
         with precision("float64"):
             value, gradient = value_and_gradient(problem, network, self.points)
         if not np.all(np.isfinite(value)):
-            raise ValueError("The trained network is not finite everywhere.")
+            raise ValueError(
+                "The trained network is not finite at all test points. Try a smaller learning "
+                "rate or more damping."
+            )
         return compare(np.asarray(self.points), value, gradient, self.value, self.gradient)
 
 

@@ -198,8 +198,8 @@ class Settings:
                 raise ValueError(f"`{name}` must be positive; got {value}.")
         if self.points.adaptive and self.points.visited > 0:
             raise ValueError(
-                "`points.adaptive` and `points.visited` both say where points go; got true and "
-                f"{self.points.visited}. Set one of them to false or 0."
+                f"`points.adaptive` and `points.visited` both choose the collocation points; got "
+                f"true and {self.points.visited}. Set the first to false or the second to 0."
             )
         if self.labels.rate > 1:
             raise ValueError(f"`labels.rate` must lie in (0, 1]; got {self.labels.rate}.")

@@ -192,8 +192,8 @@ class Solution(eqx.Module):
     def _problem(self, wish: str) -> Problem:
         if self.problem is None:
             raise ValueError(
-                f"`{wish}` needs the problem, and this solution was loaded without it: a file "
-                f"cannot hold functions. Load it with `load(path, problem)`."
+                f"`{wish}` needs the problem, but this solution was loaded without it, since a "
+                f"file cannot store functions. Load it with `load(path, problem)`."
             )
         return self.problem
 
@@ -263,8 +263,8 @@ class Solution(eqx.Module):
         if self.layout.parameters:
             if certificate is not None:
                 raise ValueError(
-                    "`certificate` of a family is of all its problems, and one of them is drawn; "
-                    "choose it: `one = solution.at(...)`, `one.plot(certificate=one.certify())`."
+                    "`certificate` is for the whole family, but the plot is of one problem; "
+                    "choose one: `one = solution.at(...)`, `one.plot(certificate=one.certify())`."
                 )
             one = self._single()
             return one.plot(path, axes=axes, at=at, time=time, reference=reference)
@@ -376,7 +376,7 @@ class Solution(eqx.Module):
     ) -> Grid:
         if self.layout.parameters:
             raise ValueError(
-                f"`{wish}` is for one problem of a family; choose it: `solution.at(...).{wish}()`."
+                f"`{wish}` is for one problem of a family; choose one: `solution.at(...).{wish}()`."
             )
         problem = self._problem(wish)
         if time is not None and times is not None:
@@ -428,13 +428,16 @@ class Solution(eqx.Module):
         plain = self.network.network if isinstance(self.network, AbstractHard) else self.network
         if not isinstance(plain, MLP):
             raise TypeError(
-                f"`save` knows `MLP`, with or without data built in; got {type(plain).__name__}. "
-                f"Use `equinox.tree_serialise_leaves` for networks of your own."
+                f"`save` supports `MLP`, with or without boundary data built in; got "
+                f"{type(plain).__name__}. Use `equinox.tree_serialise_leaves` for your own "
+                f"networks."
             )
         problem = self._problem("save")
         lower, upper = problem.bounds()
         if not np.allclose(plain.center, 0.5 * (lower + upper)):
-            raise ValueError("`save` needs a network whose inputs are scaled to its problem.")
+            raise ValueError(
+                "`save` needs a network whose inputs are scaled to the bounds of its problem."
+            )
         about = {
             "kind": _KIND,
             "name": self.name,
@@ -511,15 +514,15 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
     if problem is not None and not same_problem(problem, stored):
         if given:
             raise ValueError(
-                f"`{path}` holds the solution of another problem than the one given: coefficients, "
-                f"domain or boundary data differ."
+                f"`{path}` contains the solution of a different problem: coefficients, domain or "
+                f"boundary data differ."
             )
         problem = None  # one's own problem, under a name of the catalogue
     if problem is None and (about["hard"] or about.get("inputs")):
         raise ValueError(
-            f"`{path}` holds a network with the data of {name!r:.80} built in, which is "
-            f"not in the catalogue, and a file cannot hold functions. Pass the problem: "
-            f"`load(path, problem)`."
+            f"`{path}` contains a network with boundary data of the problem {name!r:.80} built "
+            f"in. That problem is not in the catalogue, and a file cannot store functions. Pass "
+            f"the problem: `load(path, problem)`."
         )
     with reading(path):
         plain = _empty_network(about, layout, problem, path.stat().st_size)
@@ -566,7 +569,9 @@ def _numbered(problem: Problem, inputs: Sequence[Input]) -> list[tuple[int, floa
     """Which functions of the problem a network reads, and how they are scaled."""
     known = input_functions(problem)
     if any(each.function not in known for each in inputs):
-        raise ValueError("`save` knows further inputs of a network only if the problem gives them.")
+        raise ValueError(
+            "`save` supports additional network inputs only if they are derived from the problem."
+        )
     return [(known.index(each.function), each.center, each.half_width) for each in inputs]
 
 

@@ -200,10 +200,10 @@ def master_bound(
         "pseudo_dimension": {k: pseudo_dimension(widths, dim, k) for k in (0, 1, 2)},
         "constants": dataclasses.asdict(c),
         "meaning": (
-            "shape only: how each term grows and falls with sizes is the theorem's, its height "
-            f"is not, since the theory leaves constants open; at 1 here: {', '.join(unset)}."
+            f"scaling only: the theorem says how each term scales with the sizes, but not how "
+            f"large it is, since its constants are unknown; set to 1 here: {', '.join(unset)}."
             if unset
-            else "a number, if the constants that were set are right."
+            else "a value, if the given constants are correct."
         ),
     }
 

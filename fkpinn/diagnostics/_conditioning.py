@@ -48,7 +48,9 @@ def conditioning(
         progress: told how many are done.
     """
     if len(set(sizes)) < 3:
-        raise ValueError(f"`sizes` must hold at least three different numbers; got {list(sizes)}.")
+        raise ValueError(
+            f"`sizes` must contain at least three different numbers; got {list(sizes)}."
+        )
     settings, progress = settings or Settings(), progress or SilentProgress()
     keep = keep or (lambda name, make: make())
     cases = [(m, n, s) for n in sorted(set(sizes)) for s in seeds for m in METHODS]

@@ -260,8 +260,8 @@ def truncation_bias(
     lacks = [float(np.max(np.abs(at(float(t)) - whole))) for t in times]
     if min(lacks) <= 0:
         raise ValueError(
-            f"`times` reach beyond the longest path: nothing is cut at {max(times):g}. Use shorter "
-            f"ones, or more `n_paths`."
+            f"`times` are longer than the longest path: no path is cut at {max(times):g}. Use "
+            f"shorter ones, or more `n_paths`."
         )
     slope, error = fit_line(np.asarray(times, float), np.log(lacks))
     return {

@@ -353,7 +353,7 @@ def name_parts(owner: str, name, count: int, order: str) -> tuple[tuple[str, ...
             f"`{owner}(name=...)` must be one name or {count} names ({order}); got {len(names)}."
         )
     if not all(names):
-        raise ValueError(f"`{owner}(name=...)` must not hold an empty name; got {name!r}.")
+        raise ValueError(f"`{owner}(name=...)` must not contain an empty name; got {name!r}.")
     parts = tuple(dict.fromkeys(names))
     return parts, tuple(parts.index(part) for part in names)
 

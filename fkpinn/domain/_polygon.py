@@ -284,8 +284,8 @@ def _check_simple(corners: np.ndarray) -> None:
     scale = np.ptp(corners, axis=0).max()
     if np.any(_lengths(after - corners) <= 1e-12 * scale):
         raise ValueError(
-            "`Polygon(vertices=...)` must not repeat a vertex; "
-            "leave out the closing vertex and any double ones."
+            "`Polygon(vertices=...)` must not repeat a vertex; leave out the closing vertex and "
+            "any duplicates."
         )
     for i in range(n):
         for j in range(i + 1, n):

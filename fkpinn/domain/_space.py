@@ -98,7 +98,7 @@ class Space(AbstractDomain):
     def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
         """Uniform in what is looked at."""
         if self.reach is None:
-            raise ValueError("`Space` has no uniform points; take those of a measure.")
+            raise ValueError("`Space` has no uniform points; draw points from a measure.")
         lower, upper = (like(u, corner) for corner in self.reach)
         return InteriorDraw(lower + (upper - lower) * u, jnp.array(True))
 

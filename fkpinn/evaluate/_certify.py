@@ -56,9 +56,9 @@ class TooFar(NoCertificate):
 
     def __init__(self, found: "Certificate", remainder: float):
         super().__init__(
-            f"the candidate is too far from the solution for paths of the linearized problem: its "
-            f"relative error is about {found.l2_rel:.1e}, and what these leave out may be "
-            f"{remainder:.1e}. Train on."
+            f"the candidate is too far from the solution for the linearized problem: its relative "
+            f"error is about {found.l2_rel:.1e}, and the linearization error may be "
+            f"{remainder:.1e}. Train it further."
         )
         self.found: Certificate = found
         self.remainder: float = remainder
@@ -266,10 +266,10 @@ def _with_differences(
     share = _share(missed, weights[: len(some)], _size(candidate, found, weights))
     if not share <= found.typical:
         raise NoCertificate(
-            f"differences of `function` are not good enough: they may have changed the error by "
-            f"{share:.1e}, and paths say that it is about {found.l2_rel:.1e}. Return more digits "
-            f"(float64), or pass a PyTorch module or a function written in JAX, whose derivatives "
-            f"are exact."
+            f"finite differences of `function` are not accurate enough: they may have changed the "
+            f"error by {share:.1e}, and the error measured by paths is about {found.l2_rel:.1e}. "
+            f"Return more digits (float64), or pass a PyTorch module or a function written in "
+            f"JAX, whose derivatives are exact."
         )
     return found.wider(share)._replace(differences=share)
 
@@ -464,8 +464,8 @@ def _assess(value: np.ndarray, found: _Pair, level: float, sample: _Sample | Non
     size = float(np.mean(whole))
     if not size > 0:
         raise NoCertificate(
-            "The solution cannot be told from zero by these paths, so a relative error has no "
-            "meaning. Use more `n_paths` or `n_points`, or look at `corrections` of a solution "
+            "These paths cannot distinguish the solution from zero, so its relative error is "
+            "undefined. Use more `n_paths` or `n_points`, or look at `corrections` of a solution "
             "that is not zero."
         )
     ratio = float(np.mean(square)) / size

@@ -70,15 +70,15 @@ def outside(function: Any, derivatives: str | None = None, *, steps: Any = None)
     """
     if not callable(function):
         raise TypeError(
-            f"`function` must be a function of many points; got {type(function).__name__}. Of an "
-            f"object with a method for this, pass that: `fk.outside(model.predict)`."
+            f"`function` must be a function of many points; got {type(function).__name__}. For an "
+            f"object with such a method, pass the method: `fk.outside(model.predict)`."
         )
     kind = derivatives or ("torch" if is_torch_module(function) else "differences")
     if kind not in _KINDS:
         raise ValueError(f"`derivatives` must be one of {_KINDS}; got {derivatives!r}.")
     if kind == "torch":
         if steps is not None:
-            raise ValueError("`steps` are those of differences; `derivatives='torch'` has none.")
+            raise ValueError("`steps` are for finite differences; `derivatives='torch'` uses none.")
         return Outside(Torch(function))
     if is_torch_module(function):
         function = _of_arrays(function)
@@ -142,8 +142,8 @@ def _check_finite(what: str, values: np.ndarray, points: np.ndarray) -> None:
         first = int(np.argmax(bad))
         raise Refused(
             f"{what} must be finite in the domain, and a little beyond its walls; got "
-            f"{values[first]} at {points[first]}, and the like at {int(bad.sum())} of "
-            f"{len(points)} points."
+            f"{values[first]} at {points[first]} ({int(bad.sum())} of {len(points)} points are "
+            f"not finite)."
         )
 
 
@@ -179,7 +179,7 @@ def watched(candidate: Callable[..., Any]) -> Iterator[None]:
     except jax.errors.TracerArrayConversionError as error:
         raise TypeError(
             "`candidate` is not written in JAX. If it is a function of many points that returns "
-            "one value a row, pass `fk.outside(candidate)`."
+            "one value per row, pass `fk.outside(candidate)`."
         ) from error
     except Exception:
         _tell(candidate)

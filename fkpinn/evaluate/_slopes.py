@@ -308,9 +308,9 @@ def _ways(
         past = ~(layout.pace * (layout.end - layout.time(points)) > 0)
         if past.any():
             raise ValueError(
-                f"`points` must have a time before paths stop, which they do at {layout.end:g}, "
-                f"where data are given; {np.count_nonzero(past)} of {len(points)} have not, the "
-                f"first at {points[int(np.argmax(past))]}."
+                f"`points` must have times strictly before paths end, which is at t = "
+                f"{layout.end:g}, where data are given; {np.count_nonzero(past)} of {len(points)} "
+                f"have not, the first at {points[int(np.argmax(past))]}."
             )
     return way, size
 

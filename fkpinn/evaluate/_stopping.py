@@ -70,7 +70,7 @@ def stopping_bounds(
     """
     reward_of(problem)
     if not all(problem.absorbing()):
-        raise ValueError("`stopping_bounds` is for problems whose walls all absorb.")
+        raise ValueError("`stopping_bounds` is for problems with absorbing (Dirichlet) walls only.")
     if problem.jumps is not None:
         raise ValueError("`stopping_bounds` is for problems without `jumps`.")
     z = np.asarray(point, np.float64).reshape(-1)

@@ -44,8 +44,8 @@ class Batch:
         if there != about:
             differ = [f"`{key}`" for key in about if there.get(key) != about[key]]
             raise ValueError(
-                f"`{self.out}` holds other runs: {', '.join(differ)} differ. Use another `--out`, "
-                f"or delete the folder."
+                f"`{self.out}` contains different runs: {', '.join(differ)} differ. Use another "
+                f"`--out`, or delete the folder."
             )
         self.out.mkdir(parents=True, exist_ok=True)
         write_json(path, about)

@@ -122,8 +122,8 @@ def known_experiments(configs: Path) -> list[str]:
     found = sorted(path.stem for path in Path(configs).glob("*.toml"))
     if not found:
         raise ValueError(
-            f"`{configs}` holds no configurations. Run this in a checkout of the project, or name "
-            f"the folder with `--configs`."
+            f"`{configs}` contains no configurations. Run this in a checkout of the project, or "
+            f"name the folder with `--configs`."
         )
     return found
 

@@ -44,7 +44,7 @@ class Observations(NamedTuple):
             )
         if weights is not None and weights.shape[1] != len(points):
             raise ValueError(
-                f"`weights` must have {len(points)} columns, one a point; got shape "
+                f"`weights` must have {len(points)} columns, one per point; got shape "
                 f"{weights.shape}."
             )
         noise = np.broadcast_to(np.asarray(noise, float), (n,))

@@ -314,19 +314,19 @@ def _inferred(
     else:
         if solver > _SMALL:
             notes.append(
-                f"The solver's error is {solver:.2g} times the noise of the data: train the family "
-                f"better, or give `n_paths` above {n_paths}."
+                f"The solver's error is {solver:.2g} times the noise of the data: train the "
+                f"family more accurately, or use `n_paths` above {n_paths}."
             )
         if not near:
             notes.append(
-                "Corrections still move the best values by more than a standard deviation: train "
-                "the family better, or give more `n_paths`."
+                "Corrections still change the best fit by more than a standard deviation: train "
+                "the family more accurately, or use more `n_paths`."
             )
     samples, mixed = _sampled(model, y, n_samples, stream)
     if mixed > _MIXED:
         notes.append(
-            f"Chains differ from each other by a factor of {mixed:.2f}: the posterior law may have "
-            f"several peaks, and limits are rough."
+            f"Chains differ from each other by a factor of {mixed:.2f}: the posterior "
+            f"distribution may have several peaks, and the intervals are inaccurate."
         )
     names = tuple(name for name, _ in model.layout.parameters)
     best = dict(zip(names, np.asarray(model.values(y)).tolist(), strict=True))

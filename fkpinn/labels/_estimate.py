@@ -117,7 +117,7 @@ def estimate_labels(
             "antithetic": antithetic or None, "t_max": None if np.isinf(t_max) else t_max,
         }  # fmt: skip
         if unused := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"`scheme='branching'` has no use for {unused}; leave them away.")
+            raise ValueError(f"`scheme='branching'` does not use {unused}; leave them out.")
         return branching_labels(problem, points, n_paths=n_paths, seed=seed, progress=progress)
     steps = _steps(problem, points, scheme, dt, refine, near, t_max)
     how: dict[str, Any] = {
@@ -170,7 +170,10 @@ def _steps(
     """What the caller wants, or what fits the problem."""
     if isinstance(dt, Steps):
         if refine is not None or near is not None:
-            raise ValueError("`dt` is `Steps`, which say what `refine` and `near` are; got these.")
+            raise ValueError(
+                "`dt` is a `Steps` object, which already sets `refine` and `near`; do not pass "
+                "these as well."
+            )
         return dt
     if dt is None and refine is None and np.isinf(t_max):
         found = steps_for(problem, points, choose_scheme(problem, scheme).walk)
@@ -280,7 +283,7 @@ def visited_places(
     with using(compute):
         plan, lanes, batches = _visiting(problem, points, **how)
         progress, found, done = progress or SilentProgress(), [], 0
-        progress.start("paths for points of the residual", len(points) * n_paths)
+        progress.start("paths for collocation points", len(points) * n_paths)
         for ended in run_batches(plan, batches, lanes):
             found.append(ended.visits)
             done += len(ended.payoff)
@@ -355,8 +358,8 @@ def _planned(
     """The scheme and the work, checked."""
     if not problem.linear:
         raise ValueError(
-            "`problem` is nonlinear, and labels are averages for linear ones. Take those of "
-            "`problem.linearized(w)`, with a candidate `w`, or `estimate_defect`; of polynomial "
+            "`problem` is nonlinear, but labels are averages for linear problems. Use "
+            "`problem.linearized(w)` with a candidate `w`, or `estimate_defect`; for polynomial "
             "equations on all of space, `scheme='branching'`."
         )
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
@@ -365,7 +368,9 @@ def _planned(
     if not (np.isfinite(near) and near > 0):
         raise ValueError(f"`near` must be positive; got {near!r}.")
     if refine > 1 and np.isfinite(t_max):
-        raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
+        raise ValueError(
+            f"`refine` uses steps of varying length and does not support `t_max`; got {t_max!r}."
+        )
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
     if not walk.stepped:
         n_steps = _MOST_SPHERES
@@ -533,10 +538,10 @@ def _heavy_points(plan: Plan, total: Moments, warn: bool) -> dict[str, int | flo
     count, worst = int(np.count_nonzero(heavy)), float(np.max(share))
     if warn and count > _MANY * len(heavy):
         warnings.warn(
-            f"At {count} of {len(heavy)} points one path carries more than "
-            f"{limit:.0%} of the sum (up to {worst:.0%}): the average is dominated by rare "
-            f"paths and its error bar is not to be trusted. Use more paths, or `control`; a "
-            f"strongly negative reaction makes this worse.",
+            f"At {count} of {len(heavy)} points a single path contributes more than {limit:.0%} "
+            f"of the sum (up to {worst:.0%}): the average is dominated by rare paths and its "
+            f"error bar is unreliable. Use more paths, or `control`; a strongly negative reaction "
+            f"makes this worse.",
             stacklevel=4,
         )
     return {"points": count, "largest_share": worst}

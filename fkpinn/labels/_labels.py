@@ -73,9 +73,9 @@ class Labels(NamedTuple):
         """These labels and others of the same kind, as one set."""
         if self.n_paths != other.n_paths or self.points.shape[1] != other.points.shape[1]:
             raise ValueError(
-                "`other` must have as many paths a point, at points of the same dimension; got "
-                f"{other.n_paths} paths for {self.n_paths} and dimension {other.points.shape[1]} "
-                f"for {self.points.shape[1]}."
+                f"`other` must have the same number of paths per point, and points of the same "
+                f"dimension; got {other.n_paths} paths instead of {self.n_paths}, and dimension "
+                f"{other.points.shape[1]} instead of {self.points.shape[1]}."
             )
         names = [name for name in self._fields if name not in ("n_paths", "provenance")]
         both = {
@@ -90,9 +90,9 @@ class Labels(NamedTuple):
         """These labels and others from independent paths of the same points, averaged by paths."""
         if self.n_paths < 1 or other.n_paths < 1 or self.points.shape != other.points.shape:
             raise ValueError(
-                "`other` must come from paths of the same points; got "
-                f"{other.n_paths} paths at points of shape {other.points.shape} for {self.n_paths} "
-                f"at {self.points.shape}."
+                "`other` must come from paths from the same points; got "
+                f"{other.n_paths} paths at points of shape {other.points.shape}, here "
+                f"{self.n_paths} at {self.points.shape}."
             )
         total = self.n_paths + other.n_paths
         a, b = self.n_paths / total, other.n_paths / total
@@ -158,7 +158,8 @@ class Labels(NamedTuple):
             array = np.asarray(given, float)
             if array.shape not in ((n,), ()) or (name == "value" and array.shape != (n,)):
                 raise ValueError(
-                    f"`{name}` must have one entry a point, shape ({n},); got shape {array.shape}."
+                    f"`{name}` must have one entry per point, shape ({n},); got shape "
+                    f"{array.shape}."
                 )
             if not np.all(np.isfinite(array)):
                 raise ValueError(f"`{name}` must be finite; got {given!r}.")

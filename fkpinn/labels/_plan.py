@@ -130,8 +130,8 @@ def _check(problem: Problem, seconds: float, n_points: int) -> None:
         raise ValueError(f"`n_points` must be at least 1; got {n_points!r}.")
     if not problem.paths_end():
         raise ValueError(
-            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
-            "end and there is no length to plan for. Call `estimate_labels` with a finite `t_max` "
+            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths "
+            "never end and nothing can be planned. Call `estimate_labels` with a finite `t_max` "
             "and `throw=False`."
         )
 
@@ -269,8 +269,8 @@ class _Pilot:
             raise ValueError(
                 f"{late} of {len(steps)} paths of the pilot had not ended after {_MOST_STEPS} "
                 f"steps of {dt:g} (time {_MOST_STEPS * dt:g}): nothing can be planned. Paths end "
-                f"at Dirichlet and Robin parts or where a reaction has used them up; see whether "
-                f"`problem` lets them get there (sign of the drift, size of the diffusion), or "
+                f"at Dirichlet parts, or when Robin parts or a reaction have discounted them; "
+                f"check whether they can get there (sign of the drift, size of the diffusion), or "
                 f"call `estimate_labels` with a finite `t_max` and `throw=False`."
             )
         self.compiled += clock() - began

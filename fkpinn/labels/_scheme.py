@@ -69,7 +69,7 @@ def choose_scheme(
     if isinstance(name, AbstractWalk):
         if cut and not name.stepped:
             kind = type(name).__name__
-            raise ValueError(f"`{kind}` have no time, so `t_max` must be infinite.")
+            raise ValueError(f"`{kind}` simulate no time, so `t_max` must be infinite.")
         name.check(problem)
         return Choice(_spelled(name), name, "given")
     if name != "default":
@@ -78,42 +78,49 @@ def choose_scheme(
                 f"`scheme` must be 'default' or one of {tuple(SCHEMES)}; got {name!r}."
             )
         if cut and not SCHEMES[name].stepped:
-            raise ValueError(f"`scheme={name!r}` has no time, so `t_max` must be infinite.")
+            raise ValueError(f"`scheme={name!r}` simulates no time, so `t_max` must be infinite.")
         SCHEMES[name].check(problem)
         walk = _spheres(problem) if name == "spheres" else SCHEMES[name]
         return Choice(name, walk, "asked for")
     if not cut and _fits("stable-spheres", problem):
-        reason = "nothing but jumps of a stable process: spheres need no time step"
+        reason = "pure stable process: walks on spheres need no time step"
         return Choice("stable-spheres", SCHEMES["stable-spheres"], reason)
     if not cut and _fits("spheres", problem):
         if problem.dim > _SPHERES:
-            reason = f"more than {_SPHERES} dimensions: far fewer steps than jumps to spheres"
+            reason = (
+                f"more than {_SPHERES} dimensions: far fewer time steps than jumps of a walk on "
+                f"spheres"
+            )
             return Choice("heun", SCHEMES["heun"], reason)
-        reason = "constant diffusion, no drift, constant reaction: spheres need no time step"
+        reason = (
+            "constant diffusion, no drift, constant reaction: walks on spheres need no time step"
+        )
         return Choice("spheres", _spheres(problem), reason)
     if problem.jumps is not None:
         return _for_jumps(problem)
     if problem.diffusion.is_constant:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
     if isinstance(problem.diffusion.function, OfCandidate):
-        reason = "a network is in the diffusion: steps of second order would read it too often"
+        reason = "the diffusion contains a network: second-order steps would evaluate it too often"
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
     if not all(problem.absorbing()):
-        reason = "variable diffusion, and reflection has weak order 1: a better step gains nothing"
+        reason = (
+            "variable diffusion, and reflection has weak order 1: a higher-order step gains nothing"
+        )
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
-    reason = "the diffusion depends on the place: Platen's step keeps weak order 2"
+    reason = "the diffusion depends on position: Platen's step keeps weak order 2"
     return Choice("platen", SCHEMES["platen"], reason)
 
 
 def _for_jumps(problem: Problem) -> Choice:
     """Steps that end at jumps have all lengths, which a bridge minds least."""
     if isinstance(problem.jumps, Stable):
-        reason = "a stable process beside others: seen at grid times"
+        reason = "a stable process with other terms: exits are detected at grid times"
         return Choice("euler", SCHEMES["euler"], reason)
     if problem.diffusion.is_constant:
         reason = "steps end at jumps; constant diffusion: Heun has weak order 2"
         return Choice("heun-bridge", SCHEMES["heun-bridge"], reason)
-    reason = "steps end at jumps; the diffusion depends on the place or the time"
+    reason = "steps end at jumps; the diffusion depends on position or time"
     return Choice("euler-bridge", SCHEMES["euler-bridge"], reason)
 
 

@@ -70,14 +70,22 @@ class MartingaleTerm(AbstractTerm):
             key: random key.
         """
         if not all(problem.absorbing()):
-            raise ValueError("Pieces of paths are for problems whose walls all absorb.")
+            raise ValueError(
+                "The martingale term (`points.path_steps`) is for problems with absorbing "
+                "(Dirichlet) walls only."
+            )
         if problem.jumps is not None:
-            raise ValueError("Pieces of paths are for problems without `jumps`.")
+            raise ValueError(
+                "The martingale term (`points.path_steps`) is for problems without `jumps`."
+            )
         if not problem.timed:
-            raise ValueError("Pieces of paths are for problems with a `horizon`.")
+            raise ValueError(
+                "The martingale term (`points.path_steps`) is for problems with a `horizon`."
+            )
         if problem.nonlinearity is not None and problem.nonlinearity.second:
             raise ValueError(
-                "Pieces of paths know no second derivatives, and `nonlinearity` takes them."
+                "The martingale term (`points.path_steps`) has no second derivatives, but "
+                "`nonlinearity` needs them."
             )
         assert problem.horizon is not None
         step = None if whole else _STEP * problem.horizon

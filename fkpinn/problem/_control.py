@@ -177,7 +177,7 @@ def optimal_control(problem: Problem, u: Callable[..., Any]) -> Callable[..., An
     """
     given = problem.nonlinearity
     if given is None or not isinstance(given.function, _Kept):
-        raise ValueError("`problem` must be one that `hjb` made.")
+        raise ValueError("`problem` must be created by `hjb`.")
     made = given.function.made
 
     def control(z: Array) -> Float[Array, " m"]:
@@ -281,7 +281,7 @@ def _controls(given: Any, n: int) -> Any:
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not 1 <= len(rows) <= _WIDEST_SET or not np.all(np.isfinite(rows)):
         raise ValueError(
-            f"`controls` must be finite numbers, one control a row, at most {_WIDEST_SET}; a "
+            f"`controls` must be finite numbers, one control per row, at most {_WIDEST_SET}; a "
             f"`Box`; or a function. Got shape {rows.shape}."
         )
     return rows

@@ -206,7 +206,8 @@ class DiscreteJump(AbstractJumpLaw):
         rows = rows[:, None] if rows.ndim == 1 and dim == 1 else rows
         if rows.ndim != 2 or rows.shape[1] != dim or len(rows) == 0:
             raise ValueError(
-                f"`jumps` must be rows of {dim} numbers; got shape {np.shape(self.jumps)}."
+                f"`jumps` must be an array with rows of {dim} numbers; got shape "
+                f"{np.shape(self.jumps)}."
             )
         if not np.all(np.isfinite(rows)):
             raise ValueError(f"`jumps` must be finite; got {self.jumps!r}.")
@@ -215,7 +216,7 @@ class DiscreteJump(AbstractJumpLaw):
         weights = np.asarray(given, float)
         if weights.shape != (n,) or np.any(weights < 0) or abs(weights.sum() - 1.0) > 1e-9:
             raise ValueError(
-                f"`probabilities` must be {n} numbers, none negative, of sum one; got {given!r}."
+                f"`probabilities` must be {n} nonnegative numbers with sum one; got {given!r}."
             )
         return DiscreteJump(tuple(map(tuple, rows.tolist())), tuple(weights.tolist()))
 
@@ -275,8 +276,8 @@ class SampledJump(AbstractJumpLaw):
         rows = rows[:, None] if rows.ndim == 1 and dim == 1 else rows
         if rows.shape != (len(weights), dim) or abs(weights.sum() - 1.0) > 1e-6:
             raise ValueError(
-                f"`quadrature` must be rows of {dim} numbers and as many weights of sum one; got "
-                f"shapes {rows.shape} and {weights.shape}, sum {weights.sum():.6g}."
+                f"`quadrature` must be rows of {dim} numbers, and one weight per row, with sum "
+                f"one; got shapes {rows.shape} and {weights.shape}, sum {weights.sum():.6g}."
             )
         fixed = tuple(map(tuple, rows.tolist())), tuple(weights.tolist())
         return SampledJump(self.function, self.n_numbers, fixed)
@@ -373,7 +374,8 @@ class CompoundPoisson(AbstractJumps):
     def __init__(self, rate: Any, law: Any, bound: float | None = None):
         if not isinstance(law, AbstractJumpLaw):
             raise TypeError(
-                f"`law` must be a law of jumps such as `NormalJump(mean, std)`; got {law!r}."
+                f"`law` must be a distribution of jumps such as `NormalJump(mean, std)`; got "
+                f"{law!r}."
             )
         self.rate, self.law, self.largest = rate, law, bound
 
@@ -388,8 +390,9 @@ class CompoundPoisson(AbstractJumps):
             largest = constant if largest is None else largest
         if largest is None:
             raise ValueError(
-                "`bound` must be a number that `rate`, a function, nowhere exceeds: paths draw "
-                "their jump times by it. Try `CompoundPoisson(rate, law, bound=...)`."
+                "`bound` is required if `rate` is a function: it must be a number that `rate` "
+                "never exceeds, since jump times are drawn at that rate. Try "
+                "`CompoundPoisson(rate, law, bound=...)`."
             )
         if not 0 <= largest < math.inf:
             raise ValueError(f"`bound` must be a finite number, not negative; got {largest!r}.")

@@ -256,7 +256,7 @@ class Layout(eqx.Module):
         if set(given) != set(known):
             has = f"has the parameters {', '.join(known)}" if known else "has no parameters"
             raise ValueError(
-                f"Values of all parameters, and of no others, are needed: the problem {has}; got "
+                f"Give values for exactly the parameters of the problem: it {has}; got "
                 f"{', '.join(given) or 'none'}."
             )
 

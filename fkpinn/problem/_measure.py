@@ -360,7 +360,7 @@ class Along(AbstractMeasure):
         if len(self.start) != d or not np.all(np.isfinite(self.start)):
             raise ValueError(f"`Along(start)` must have {d} finite numbers; got {self.start}.")
         if not 0.0 <= self.spread < np.inf:
-            raise ValueError(f"`spread` must be a number from 0 on; got {self.spread!r}.")
+            raise ValueError(f"`spread` must be a number of at least 0; got {self.spread!r}.")
         if not region.layout.timed:
             raise ValueError("`Along(start)` is for problems with a `horizon`.")
         return self

@@ -120,8 +120,8 @@ class Problem(eqx.Module):
             )
         if terminal is not None and initial is not None:
             raise ValueError(
-                "`terminal` and `initial` exclude each other: data are given at the end of time or "
-                "at its beginning; got both."
+                "`terminal` and `initial` exclude each other: data are given either at the "
+                "horizon or at time zero; got both."
             )
         if (horizon is None) != (terminal is None and initial is None):
             raise ValueError(
@@ -137,8 +137,8 @@ class Problem(eqx.Module):
         if layout.parameters and (jumps is not None or nonlinearity is not None):
             what = "jumps" if jumps is not None else "nonlinearity"
             raise ValueError(
-                f"`parameters` are for linear equations without jumps so far; got `{what}`. Solve "
-                f"one problem for each value."
+                f"`parameters` are supported only for linear equations without jumps; got "
+                f"`{what}`. Solve one problem for each value."
             )
         self.domain, self.layout, self.name = domain, layout, name
         self.dynamics = _dynamics(dynamics, drift, diffusion, jumps, layout)
@@ -171,8 +171,8 @@ class Problem(eqx.Module):
         unread = [name for name in self.parameters if name not in read]
         if unread and isinstance(self.dynamics, Dynamics):  # one's own may read points
             raise ValueError(
-                f"`parameters` has {', '.join(unread)}, which no function names among its "
-                f"arguments. Try `lambda x, {unread[0]}: ...`, or leave it out."
+                f"`parameters` has {', '.join(unread)}, but no function has an argument with that "
+                f"name. Try `lambda x, {unread[0]}: ...`, or leave it out."
             )
         for values in corners(self.layout):
             named = self.layout.spelled(values)
@@ -411,7 +411,7 @@ def _dynamics(
         )  # fmt: skip
     if drift is not None or diffusion is not None or jumps is not None:
         raise ValueError(
-            "`dynamics` says drift, diffusion and jumps; give either it or these three."
+            "`dynamics` replaces `drift`, `diffusion` and `jumps`; give either it or these three."
         )
     if given.layout != layout:
         raise ValueError(
@@ -425,11 +425,11 @@ def _exterior(given: Any, domain: AbstractDomain, dynamics: AbstractDynamics) ->
     needed = dynamics.jumps is not None and bool(domain.parts)
     if needed and given is None:
         raise ValueError(
-            "`exterior` must say what the solution is outside the domain, since paths can jump "
-            "there. Try `exterior=0.0`."
+            "`exterior` must give the solution outside the domain, since paths can jump there. "
+            "Try `exterior=0.0`."
         )
     if given is not None and not needed:
-        why = "paths have no jumps" if dynamics.jumps is None else "the domain has no outside"
+        why = "paths have no jumps" if dynamics.jumps is None else "the domain is all of space"
         raise ValueError(f"`exterior` is for problems whose paths can jump out; here {why}.")
     return None if given is None else bind("exterior", given, ((),), dynamics.layout)
 
@@ -437,15 +437,16 @@ def _exterior(given: Any, domain: AbstractDomain, dynamics: AbstractDynamics) ->
 def _checked(measure: Any, region: Region, dynamics: AbstractDynamics) -> AbstractMeasure:
     if measure is None and not region.domain.parts:
         raise ValueError(
-            "`measure` must say where the answer is wanted in a domain without boundary. Try "
-            "`measure=Along(start)`, points on paths from a start, or `Normal(mean, std)`."
+            "`measure` is required for a domain without boundary, to say where the answer is "
+            "wanted. Try `measure=Along(start)`, points on paths from a start, or `Normal(mean, "
+            "std)`."
         )
     if measure is None:
         return Uniform()
     if not isinstance(measure, AbstractMeasure):
         raise TypeError(
-            f"`measure` must be a law of points such as `Uniform()`, `Normal(mean, std)`, "
-            f"`InBox(lower, upper)`, `Radial(center, radius)`, `At(points)` or "
+            f"`measure` must be a distribution of points such as `Uniform()`, `Normal(mean, "
+            f"std)`, `InBox(lower, upper)`, `Radial(center, radius)`, `At(points)` or "
             f"`Sampler(function)`; got {measure!r}."
         )
     return measure.checked(region).bound(region, dynamics)

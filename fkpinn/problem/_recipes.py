@@ -232,7 +232,7 @@ def _noise(beta: Any) -> dict[str, Any]:
     if isinstance(beta, tuple | list | Parameter):
         law = beta if isinstance(beta, Parameter) else Parameter(*beta)
         if law.lower <= 0:
-            raise ValueError(f"`beta` must be positive; got values from {law.lower:g} on.")
+            raise ValueError(f"`beta` must be positive; got a range from {law.lower:g}.")
         return {"diffusion": lambda x, beta: (2.0 / beta) ** 0.5, "parameters": {"beta": law}}
     if not (np.isfinite(beta) and beta > 0):
         raise ValueError(f"`beta` must be positive and finite; got {beta!r}.")

@@ -80,7 +80,7 @@ def reward_of(problem: Problem) -> Below:
     """Reward and width of a problem that `optimal_stopping` made."""
     given = problem.nonlinearity
     if given is None or not isinstance(given.function, Below):
-        raise ValueError("`problem` must be one that `optimal_stopping` made.")
+        raise ValueError("`problem` must be created by `optimal_stopping`.")
     return given.function
 
 

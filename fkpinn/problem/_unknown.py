@@ -61,8 +61,8 @@ class UnknownField:
         low, high = (np.atleast_1d(np.asarray(end, float)) for end in (lower, upper))
         if low.shape != high.shape or low.ndim != 1 or not np.all(low < high):
             raise ValueError(
-                f"`UnknownField(lower, upper)` must be corners of a box, as many numbers each; got "
-                f"{lower}, {upper}."
+                f"`UnknownField(lower, upper)` must be corners of a box, with the same number of "
+                f"coordinates; got {lower}, {upper}."
             )
         counts = np.broadcast_to(np.asarray(n), low.shape)
         if not np.issubdtype(counts.dtype, np.integer) or np.any(counts < _LEAST):

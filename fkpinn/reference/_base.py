@@ -54,7 +54,7 @@ def as_points(points: Any, n_coords: int) -> np.ndarray:
         ) from error
     if array.ndim != 2 or array.shape[1] != n_coords:
         raise ValueError(
-            f"`points` must have shape (n, {n_coords}), one point a row; got shape {array.shape}."
+            f"`points` must have shape (n, {n_coords}), one point per row; got shape {array.shape}."
         )
     if not np.all(np.isfinite(array)):
         row = int(np.argmin(np.all(np.isfinite(array), axis=1)))

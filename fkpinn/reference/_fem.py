@@ -61,7 +61,7 @@ def fem_reference(
         )
     if problem.jumps is not None:
         raise ValueError(
-            "`problem` has `jumps`, of which finite elements know nothing. Give the solution as "
+            "`problem` has `jumps`, which finite elements do not support. Give the solution as "
             "`exact`, or use `grid_reference` on an interval."
         )
     if h is None:
@@ -72,8 +72,8 @@ def fem_reference(
     given = problem.nonlinearity
     if given is not None and "Q" in given.reads:
         raise ValueError(
-            "`nonlinearity` reads second derivatives, and those of finite elements are not "
-            "continuous. Give the solution as `exact`, or use `grid_reference` in 1-D."
+            "`nonlinearity` depends on second derivatives, and those of finite elements are "
+            "discontinuous. Give the solution as `exact`, or use `grid_reference` in 1-D."
         )
     found = _by_elements(Coefficients(problem), h, n_steps)
     if not problem.linear:

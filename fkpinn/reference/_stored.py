@@ -63,8 +63,8 @@ def find_reference(
         return ExactReference(problem, exact)
     if problem.parameters:
         raise ValueError(
-            "References are for one problem of a family; choose it: `problem.at(...)`, with values "
-            f"of {', '.join(problem.parameters)}."
+            f"References are for one problem of a family; choose one: `problem.at(...)`, with "
+            f"values of {', '.join(problem.parameters)}."
         )
     if h is None and problem.name in stored_references():
         stored = load_reference(problem.name)

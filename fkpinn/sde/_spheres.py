@@ -41,8 +41,8 @@ class Spheres(AbstractWalk):
     def __check_init__(self) -> None:
         if not 0 < self.epsilon < 0.1:
             raise ValueError(
-                f"`Spheres(epsilon=...)` must lie between 0 and 0.1, as a part of the domain's "
-                f"diameter; got {self.epsilon}. Try 2e-4."
+                f"`Spheres(epsilon=...)` must lie between 0 and 0.1, as a fraction of the "
+                f"domain's diameter; got {self.epsilon}. Try 2e-4."
             )
 
     def check(self, problem: Problem) -> None:
@@ -59,11 +59,11 @@ class Spheres(AbstractWalk):
         if not problem.dynamics.is_isotropic_constant:
             kind = "a function" if diffusion.function is not None else f"{diffusion.constant}"
             raise ValueError(
-                f"`Spheres` needs a `diffusion` that is one number, not zero, the same everywhere "
-                f"and in all directions; got {kind}. {instead}"
+                f"`Spheres` needs a constant, isotropic and nonzero `diffusion`; got {kind}. "
+                f"{instead}"
             )
         if not problem.drift.is_zero:
-            raise ValueError(f"`Spheres` needs a zero `drift`; got another one. {instead}")
+            raise ValueError(f"`Spheres` needs a zero `drift`; got a nonzero one. {instead}")
         if reaction.function is not None or _number(reaction.constant) < 0:
             kind = "a function" if reaction.function is not None else f"{reaction.constant}"
             raise ValueError(
@@ -78,8 +78,8 @@ class Spheres(AbstractWalk):
                 )
         if not problem.domain.is_bounded():
             raise ValueError(
-                "`Spheres` needs a bounded domain, since `epsilon` is a part of its diameter. Try "
-                "to cut it with a large `Box`."
+                "`Spheres` needs a bounded domain, since `epsilon` is a fraction of its diameter. "
+                "Intersect it with a large `Box`."
             )
 
     @property

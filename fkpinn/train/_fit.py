@@ -436,7 +436,7 @@ def precision(network: Any) -> str:
 
 def _not_a_number(phase: Phase, step: int, good: State) -> str:
     return (
-        f"{phase.name}: the loss was no longer a number at step {step}; the parameters of step "
-        f"{int(good.step)} were taken back. Try a smaller learning rate or more damping, float64, "
+        f"{phase.name}: the loss became NaN or infinite at step {step}; the parameters of step "
+        f"{int(good.step)} were restored. Try a smaller learning rate or more damping, float64, "
         f"or look for points where a coefficient is infinite."
     )

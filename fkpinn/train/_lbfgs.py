@@ -64,7 +64,7 @@ class LBFGS(AbstractOptimizer):
     reasons: ClassVar[tuple[str, ...]] = (
         "",
         "the gradient vanishes",
-        "the line search finds nothing lower, not even down the gradient",
+        "the line search failed, also along steepest descent",
     )
     dtype: ClassVar[str | None] = "float64"
 

@@ -55,7 +55,7 @@ def fit_many(
     check_phases(phases)
     if not len(networks) == len(losses) == len(keys) or not networks:
         raise ValueError(
-            "`networks`, `losses` and `keys` must be as many, and at least one; got "
+            f"`networks`, `losses` and `keys` must have the same length, at least one; got "
             f"{len(networks)}, {len(losses)} and {len(keys)}."
         )
     with working_in(phases):
@@ -146,8 +146,8 @@ class _Runs:
         for i in np.flatnonzero(alive):
             if not fine[i]:
                 self.stopped[i].append(
-                    f"{phase.name}: the loss was no longer a number at step {step}; the last good "
-                    f"parameters were taken back."
+                    f"{phase.name}: the loss became NaN or infinite at step {step}; the last "
+                    f"finite parameters were restored."
                 )
             elif whys[i]:
                 why = phase.optimizer.reasons[int(whys[i])]
@@ -175,7 +175,7 @@ def _stacked(argument: str, trees: Sequence[Any]) -> Any:
     shapes = [[leaf.shape for leaf in jax.tree.leaves(a)] for a in arrays]
     if not alike or any(other != shapes[0] for other in shapes[1:]):
         raise ValueError(
-            f"`{argument}` must differ in the numbers of their arrays only; they differ in shape "
+            f"`{argument}` must differ only in the values of their arrays; they differ in shape "
             f"or in constants, such as `output_scale`."
         )
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])

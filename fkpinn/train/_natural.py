@@ -43,7 +43,7 @@ class NaturalGradient(AbstractOptimizer):
             points in every step the parameters become the mean of what each draw asks for.
     """
 
-    reasons: ClassVar[tuple[str, ...]] = ("", "no step lowers the loss any more")
+    reasons: ClassVar[tuple[str, ...]] = ("", "no step reduces the loss any more")
     dtype: ClassVar[str | None] = "float64"
 
     damping: float = eqx.field(static=True, default=1e-3)

@@ -39,7 +39,7 @@ class NystromNewton(AbstractOptimizer):
         halvings: cuts of a step before it is given up.
     """
 
-    reasons: ClassVar[tuple[str, ...]] = ("", "no step lowers the loss any more")
+    reasons: ClassVar[tuple[str, ...]] = ("", "no step reduces the loss any more")
     dtype: ClassVar[str | None] = "float64"
 
     damping: float = eqx.field(static=True, default=1e-3)

@@ -307,7 +307,7 @@ def test_a_folder_that_others_may_write_to(fresh_cache, monkeypatch, tmp_path):
     monkeypatch.setenv("FKPINN_CACHE", str(tmp_path / "cache"))
     (found,) = _doctor._cache()
     assert found.verdict == "note" and "can be written by others" in found.found
-    assert str(found.action).startswith("Name a folder of your own in `FKPINN_CACHE`")
+    assert str(found.action).startswith("Set `FKPINN_CACHE` to a folder of your own")
 
 
 def test_a_folder_that_jax_was_told_of(fresh_cache, monkeypatch, tmp_path):

@@ -84,7 +84,7 @@ def test_terms_follow_their_sizes():
 
 def test_a_bound_says_whether_it_is_a_number():
     shape = master_bound(**SIZES)
-    assert shape["meaning"].startswith("shape only") and "approximation" in shape["meaning"]
+    assert shape["meaning"].startswith("scaling only") and "approximation" in shape["meaning"]
     assert shape["sum"] == pytest.approx(sum(shape["terms"].values()))
     assert shape["largest"] == "residual points"
     known = Constants(*[0.5] * 8)

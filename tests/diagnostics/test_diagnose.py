@@ -84,7 +84,7 @@ def test_conditioning_goes_on_where_it_was_stopped(trained, monkeypatch, tmp_pat
     assert [path.stat().st_mtime_ns for path in kept] == times
     growth = first["growth"]["pinn"]
     assert growth["ci_low"] <= growth["exponent"] <= growth["ci_high"]
-    with pytest.raises(ValueError, match=r"`sizes` must hold at least three different numbers"):
+    with pytest.raises(ValueError, match=r"`sizes` must contain at least three different numbers"):
         conditioning(fk.catalogue("poisson").problem, sizes=(4, 4, 8))
 
 

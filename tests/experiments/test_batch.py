@@ -64,9 +64,9 @@ def test_a_folder_holds_one_batch(tmp_path):
     batch = Batch("met", (0,), ("--preset", "quick"), tmp_path)
     batch.claim()
     Batch("met", (5, 6), ("--preset", "quick"), tmp_path).claim()  # more seeds of the same
-    with pytest.raises(ValueError, match="holds other runs: `options` differ"):
+    with pytest.raises(ValueError, match="contains different runs: `options` differ"):
         Batch("met", (0,), ("--preset", "best"), tmp_path).claim()
-    with pytest.raises(ValueError, match="holds other runs: `problem` differ"):
+    with pytest.raises(ValueError, match="contains different runs: `problem` differ"):
         Batch("poisson", (0,), ("--preset", "quick"), tmp_path).claim()
 
 
