@@ -601,7 +601,7 @@ def test_labels_that_are_held_out_tell_when_training_leads_away(held_out):
     """Ten labels in a hundred are kept back; what comes to miss them is taken back."""
     found, seen = held_out([2.5, 2.005, 2.3, 2.0])
     assert found.network == 2.005 and len(seen) == 3  # 2.0 was never tried
-    assert "steps after 40 led away" in found.stopped[-1]
+    assert "grew after step 40" in found.stopped[-1]
     assert all(len(given.value) == 90 for given in seen)
     found, seen = held_out([2.5, 2.1, 2.3, 2.0], share=0.0)
     assert found.network == 2.0 and len(seen) == 4 and len(seen[0].value) == 100

@@ -192,7 +192,7 @@ def _draw_lacks(plot, fields: dict[str, np.ndarray]) -> None:
     if "found_network" in fields:
         _draw_bars(plot, distances(fields), _limits(fields), "by paths")
     plot.axhline(0.0, color="gray", linewidth=0.8)
-    plot.set_title("what the network lacks")
+    plot.set_title("error of the network")
     plot.set_xlabel(_DISTANCE)
 
 
