@@ -67,7 +67,7 @@ def second_bound(
         problem: the boundary value problem.
         network: a function of one point.
         certificate: of that network.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     if why := why_no_bound(problem):
@@ -97,7 +97,7 @@ def central_value(
         problem: the boundary value problem.
         network: a function of one point.
         certificate: of that network; it tells what a path costs.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     layout = problem.layout

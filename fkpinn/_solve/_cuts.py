@@ -124,7 +124,7 @@ def section(
 
 
 def grid_over(problem: Problem, where: Section, nodes: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Coordinates along each axis of a section, and the places of space, one a row."""
+    """Coordinates along each axis of a section, and the places of space, one per row."""
     lower, upper = problem.domain.bounding_box()
     axes = [np.linspace(lower[axis], upper[axis], nodes) for axis in where.axes]
     space = np.tile(where.at, (nodes ** len(axes), 1))

@@ -55,7 +55,7 @@ def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = 
 
     Args:
         job: what is to be solved.
-        points: where, one point a row.
+        points: where, one point per row.
         stream: of the paths.
         name: of the file in the folder of the job.
     """

@@ -95,7 +95,7 @@ def solve(
         target: relative L2 error to reach.
         certify: measure the error by paths, as `Solution.certify` would; `Solution.certificate` is
             its record.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         out: a run folder, with labels, checkpoints, result and report; it is certified as the
             settings say. The same call goes on after a crash, and `resume` does too.
         compute: device and chunk sizes; the default device if not given.
@@ -150,7 +150,7 @@ def run(
         preset: how much work, one of `quick`, `best`, `paper`.
         settings: sizes and weights instead of those of the preset.
         target: relative L2 error to reach, see `solve`.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         out: the run folder, made if it does not exist. Labels and checkpoints of the same run
             that lie there are used.
         source: where the problem comes from, a file say, for whoever resumes the run.

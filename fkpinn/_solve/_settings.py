@@ -76,7 +76,7 @@ class LabelSettings:
         held_out: share of the labels that is not trained on, but tells when training leads away.
         pooled: one noise for all labels, in their weights; the error bars of few paths are rough,
             and small where values happen to be small.
-        n_paths: paths a label.
+        n_paths: paths per label.
         dt: time step of the paths; None takes one from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
         bias: measure what the time step costs, by paths with twice the step; it is part of the

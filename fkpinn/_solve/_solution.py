@@ -45,7 +45,7 @@ _FRAME = 100  # nodes along an axis of a picture that moves
 
 
 class Solution(eqx.Module):
-    """A network that solves a problem: call it with a point, or with points, one a row.
+    """A network that solves a problem: call it with a point, or with points, one per row.
 
     `jax.jit`, `jax.grad` and `jax.vmap` take it as they take any function; there points are not
     checked to lie in the domain. `stopped` says which phases of the training ended before their
@@ -97,7 +97,7 @@ class Solution(eqx.Module):
         """Value at one point, or values at many.
 
         Args:
-            points: one, or one a row; of a family, parameters come first if `values` has none.
+            points: one, or one per row; of a family, parameters come first if `values` has none.
             values: of all parameters of a family, by name; numbers, also those that `jax.grad`
                 differentiates by.
         """
@@ -214,7 +214,7 @@ class Solution(eqx.Module):
         """Values corrected by paths, with confidence limits.
 
         Args:
-            points: inside the domain, one a row, or a single one.
+            points: inside the domain, one per row, or a single one.
             how: as for `fkpinn.evaluate.value_with_interval`: `n_paths` or `half_width`, `seconds`.
         """
         rows = np.atleast_2d(np.asarray(points, float))
@@ -224,8 +224,8 @@ class Solution(eqx.Module):
         """Gradients corrected by paths, with confidence limits for each component.
 
         Args:
-            points: inside the domain, one a row, or a single one; those of a family begin with its
-                parameters.
+            points: inside the domain, one per row, or a single one; those of a family begin with
+                its parameters.
             how: as for `fkpinn.evaluate.gradient_with_interval`: `by`, `n_paths` or `half_width`,
                 `seconds`.
         """

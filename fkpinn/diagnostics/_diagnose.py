@@ -47,7 +47,7 @@ class Sizes:
     """How large the diagnostics are.
 
     `widths` and `adam_steps` are of the networks that are trained for it; a run folder has its own.
-    `sizes` are the numbers of points of `conditioning`, `grid` the nodes a side of `landscape`,
+    `sizes` are the numbers of points of `conditioning`, `grid` the nodes per side of `landscape`,
     `descent_steps` the longest run of gradient descent in `coverage`.
     """
 
@@ -331,7 +331,7 @@ def diagnose(
         what: one of `spectrum`, `coverage`, `conditioning`, `landscape`, `labels`, `bounds`.
         out: folder for record and figures, made if it does not exist.
         sizes: how large.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         find: makes a problem, or a catalogue name, of what a run's `config.toml` says of it.
         progress: told how far it is.
 

@@ -73,7 +73,7 @@ def payoffs(
         n_paths: how many.
         dt: time step.
         scheme: how paths move and end; the paper's is `euler`.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
     """
     start = jnp.asarray([point], jnp.float32)
     if start.shape != (1, problem.n_coords):
@@ -191,9 +191,9 @@ def step_bias(
         points: where, inside the domain.
         truth: the solution there.
         steps: time steps, at least three.
-        n_paths: paths a point for each.
+        n_paths: paths per point for each.
         scheme: how paths move and end.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     truth = np.asarray(truth, float)
@@ -243,9 +243,9 @@ def truncation_bias(
         points: where, inside the domain.
         times: $T_{\max}$, at least three.
         dt: time step.
-        n_paths: paths a point.
+        n_paths: paths per point.
         scheme: how paths move and end.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
 

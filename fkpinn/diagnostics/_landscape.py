@@ -97,7 +97,7 @@ def landscape(
         curvature: the loss at the network.
         directions: two, as long as one step of `reach` 1.
         reach: how far the grid goes, to both sides.
-        n: nodes a side, odd, so that the network is one of them.
+        n: nodes per side, odd, so that the network is one of them.
         kind: what the directions are, for the record.
     """
     if n < 3 or n % 2 == 0:

@@ -164,7 +164,7 @@ class AbstractDomain(eqx.Module):
         return self.signed_distance(x)
 
     def surfaces(self) -> tuple[Surface, ...]:
-        """The pieces of the boundary: one a part, and in a combination those of both sets."""
+        """The pieces of the boundary: one per part, and in a combination those of both sets."""
         return tuple(Surface(self, part) for part in self.parts)
 
     def remains(self) -> tuple[Remains, ...]:
@@ -338,7 +338,7 @@ def grouped_min(values: Float[Array, " f"], groups: tuple[int, ...]) -> Float[Ar
 
 
 def name_parts(owner: str, name, count: int, order: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Turn `name` (one for all faces, or one a face) into part names and a group for each face."""
+    """Turn `name` (one for all faces, or one per face) into part names and a group per face."""
     if isinstance(name, str):
         names = (name,) * count
     elif isinstance(name, (tuple, list)) and all(isinstance(part, str) for part in name):

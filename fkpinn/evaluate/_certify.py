@@ -148,12 +148,12 @@ def certify(
             network, or anything written in JAX; or the solution of another tool, see `outside`. A
             PyTorch module is taken as it is.
         n_points: fresh random points.
-        n_paths: paths a point; by default chosen from a short pilot run.
+        n_paths: paths per point; by default chosen from a short pilot run.
         dt: time step of the paths; by default from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
         level: of confidence.
-        seconds: most time the paths may take, about, apart from compilation.
-        seed: fixes everything random; take another one than for the labels of the training.
+        seconds: approximate time limit for the paths, without compilation.
+        seed: seed of all random numbers; use a different one than for the training.
         progress: told how many paths have ended.
 
     Returns:
@@ -345,7 +345,7 @@ class _Pair(NamedTuple):
 
     @classmethod
     def run(cls, paths: DefectPaths, count: int, batch: int, done: Labels | None = None) -> "_Pair":
-        """So many paths a point, unless they are done, and half as many coarse ones."""
+        """So many paths per point, unless they are done, and half as many coarse ones."""
         fine, coarse = done or paths.run(count, stream=f"batches/{batch}"), None
         if paths.stepped:
             half = max(4, fine.n_paths // 2)
@@ -353,7 +353,7 @@ class _Pair(NamedTuple):
         return cls(fine, coarse, _seconds(fine) + _seconds(coarse))
 
     def more(self, paths: DefectPaths, count: int, batch: int) -> "_Pair":
-        """So many more paths a point."""
+        """So many more paths per point."""
         new, coarse = _Pair.run(paths, count, batch), self.coarse
         if coarse is not None and new.coarse is not None:
             coarse = coarse.pooled(new.coarse)
@@ -380,7 +380,7 @@ def _seconds(labels: Labels | None) -> float:
 
 
 class _Pilot(NamedTuple):
-    """A short run, how many paths a point are needed, and a rough relative error."""
+    """A short run, how many paths per point are needed, and a rough relative error."""
 
     labels: Labels
     n_paths: int
@@ -388,12 +388,12 @@ class _Pilot(NamedTuple):
 
 
 def _pilot_paths(paths: DefectPaths) -> int:
-    """Paths a point that fill the device."""
+    """Paths per point that fill the device."""
     return max(_PILOT, paths.lanes().widths[0] // _POINTS)
 
 
 def _pilot(paths: DefectPaths, seconds: float, sample: _Sample | None = None) -> _Pilot:
-    """Paths a point for a small share of noise, or as many as there is time for.
+    """Paths per point for a small share of noise, or as many as there is time for.
 
     The variance of a squared mean of `M` payoffs with variance `s` is `4 e s / M + 2 s² / M²`
     for a true square `e`.

@@ -88,7 +88,7 @@ def occupation_bound(
         n_paths: from each.
         dt: time step of the paths; by default from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
 
     Returns:

@@ -51,12 +51,12 @@ def outside(function: Any, derivatives: str | None = None, *, steps: Any = None)
     """The solution of another tool, as `certify` takes it.
 
     Args:
-        function: of many points, one a row (time first where there is one), with one value a row,
-            shape `(n,)` or `(n, 1)`: a NumPy function, a `predict` method, a PyTorch module. It
-            must not call JAX.
+        function: of many points, one per row (time first where there is one), with one value per
+            row, shape `(n,)` or `(n, 1)`: a NumPy function, a `predict` method, a PyTorch module.
+            It must not call JAX.
         derivatives: `differences`, or `torch` for a module or a function of tensors, which PyTorch
             then differentiates in double precision. By default by what it is.
-        steps: of differences, one a coordinate or one for all; by default found by trying.
+        steps: of differences, one per coordinate or one for all; by default found by trying.
 
     Example:
         ```python

@@ -52,7 +52,7 @@ def picard_value(
         levels: Picard iterations; the cost grows as a power of `samples` to this.
         samples: paths of the last difference, its powers for the others; by default `levels`.
         repeats: independent repetitions, at least 2, for the standard error.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
 
     Returns:
         `PicardValue`; its error also holds the bias of so many levels, which no repetition shows.

@@ -50,7 +50,7 @@ _GAIN = 20.0  # what slopes make of an error in values, over the length: at wall
 
 
 class Gradients(NamedTuple):
-    """Gradients at points, one a row, with confidence limits for each component.
+    """Gradients at points, one per row, with confidence limits for each component.
 
     Components are those of space, or the parameters of a family in their order. `correction` was
     added to the candidate's, and `std_error` is its noise. `length_effect` and `step_effect` are
@@ -96,11 +96,11 @@ def gradient_with_interval(
         problem: the boundary value problem.
         candidate: a differentiable function of one point, or the solution of another tool, see
             `outside`.
-        points: inside the domain, one a row, with the time first where there is one, and parameters
-            of a family before it.
+        points: inside the domain, one per row, with the time first where there is one, and
+            parameters of a family before it.
         by: what to differentiate by: `space`, or the `parameters` of a family of problems.
-        n_paths: paths a point, about; 4,000 if no `half_width` is given, and no fewer than 960, or
-            128 for each dimension.
+        n_paths: paths per point, about; 4,000 if no `half_width` is given, and no fewer than 960,
+            or 128 for each dimension.
         half_width: how narrow the limits of all components should be; as many paths as that takes
             are run, as far as `seconds` allow.
         level: of confidence, for each component.
@@ -108,8 +108,8 @@ def gradient_with_interval(
         scheme: how paths move and end, see `SCHEMES`.
         dtype: precision of the paths; by default that in which they compile fastest, and double
             where points are very close to a wall.
-        seconds: most time the paths may take, about, apart from compilation.
-        seed: fixes everything random.
+        seconds: approximate time limit for the paths, without compilation.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
 
     Example:

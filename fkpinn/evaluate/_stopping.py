@@ -66,7 +66,7 @@ def stopping_bounds(
         n_paths: for each of the bounds.
         n_steps: times at which the process may be stopped.
         level: of confidence, for both limits together.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
     """
     reward_of(problem)
     if not all(problem.absorbing()):

@@ -56,16 +56,16 @@ def value_with_interval(
         problem: the boundary value problem.
         candidate: a differentiable function of one point, or the solution of another tool, see
             `outside`.
-        points: inside the domain, one a row.
-        n_paths: paths a point; 1,000 if no `half_width` is given.
+        points: inside the domain, one per row.
+        n_paths: paths per point; 1,000 if no `half_width` is given.
         half_width: how narrow the limits should be; as many paths as that takes are run, as far
             as `seconds` allow.
         level: of confidence.
         dt: time step; by default from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
         dtype: precision of the paths; by default that in which they compile fastest.
-        seconds: most time the paths may take, about, apart from compilation.
-        seed: fixes everything random.
+        seconds: approximate time limit for the paths, without compilation.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     points = asked(problem, points, n_paths, half_width)

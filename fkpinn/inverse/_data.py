@@ -9,12 +9,12 @@ class Observations(NamedTuple):
     """Noisy values of a solution, or of averages of it.
 
     Args:
-        points: where, one place a row (with the time in front where the problem has one), without
+        points: where, one place per row (with the time in front where the problem has one), without
             parameters.
         values: what was measured.
         noise: standard deviation of each, or one for all.
         weights: of averages, a row each: the mean of the `i`-th value is the sum of `weights[i]`
-            times the solution at all points. Without them there is one value a point.
+            times the solution at all points. Without them there is one value per point.
     """
 
     points: Any
@@ -27,7 +27,7 @@ class Observations(NamedTuple):
         """From numbers as one has them; refuses those that do not fit.
 
         Args:
-            points: as above; one number a row may be given as a plain list.
+            points: as above; one number per row may be given as a plain list.
             values: as above.
             noise: as above, positive.
             weights: as above.
@@ -59,7 +59,7 @@ class Observations(NamedTuple):
         """From repeated measurements, exit times say, whose mean the solution is.
 
         Args:
-            points: one place a row.
+            points: one place per row.
             samples: for each point its own numbers, at least eight of them.
         """
         rows = [np.asarray(row, float) for row in samples]

@@ -38,7 +38,7 @@ Prior = Mapping[str, tuple[float, float]] | Callable[..., Any] | None
 
 
 class Band(NamedTuple):
-    """Mean and limits of a function of uncertain parameters, one number a place."""
+    """Mean and limits of a function of uncertain parameters, one number per place."""
 
     mean: np.ndarray
     low: np.ndarray
@@ -48,10 +48,11 @@ class Band(NamedTuple):
 class Inference(NamedTuple):
     """Values of parameters that fit measurements, and how sure they are.
 
-    `best` are the most likely values, `samples` draws of the posterior law, one a row, in the order
-    of `names`. `shares` tells how much of the variance of each parameter is due to the noise of the
-    data, and how much to the solver's own error; `solver` is that error over the noise of the data,
-    in the mean square, after the network was corrected by paths. `notes` says what went wrong.
+    `best` are the most likely values, `samples` draws of the posterior law, one per row, in the
+    order of `names`. `shares` tells how much of the variance of each parameter is due to the noise
+    of the data, and how much to the solver's own error; `solver` is that error over the noise of
+    the data, in the mean square, after the network was corrected by paths. `notes` says what went
+    wrong.
     """
 
     names: tuple[str, ...]
@@ -130,8 +131,8 @@ def infer(
             logarithm of a density, a function of the parameters by name. Those of the latter two
             multiply the law of the parameters.
         n_samples: of the posterior law.
-        n_paths: paths a point for the corrections; more if these are noisier than the data.
-        seed: fixes everything random.
+        n_paths: paths per point for the corrections; more if these are noisier than the data.
+        seed: seed of all random numbers.
         progress: told how far paths are.
     """
     if importlib.util.find_spec("blackjax") is None:

@@ -62,9 +62,9 @@ def branching_labels(
     Args:
         problem: with a horizon, without boundary; its nonlinearity a polynomial of the value, with
             constant coefficients.
-        points: where, one point a row.
-        n_paths: trees a point, at least 2.
-        seed: fixes everything random.
+        points: where, one point per row.
+        n_paths: trees per point, at least 2.
+        seed: seed of all random numbers.
         progress: told how many trees have ended.
 
     Raises:

@@ -28,7 +28,7 @@ def estimate_defect(
         problem: the boundary value problem.
         candidate: a differentiable function of one point (`x`, or time followed by `x`): a
             network, or anything written in JAX.
-        points: where, one point a row.
+        points: where, one point per row.
         how: as for `estimate_labels`; `read_every` reads the residual at one step in so many.
 
     Returns:

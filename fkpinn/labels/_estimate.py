@@ -75,8 +75,8 @@ def estimate_labels(
 
     Args:
         problem: the boundary value problem.
-        points: where, one point a row, inside the domain; their precision is that of the paths.
-        n_paths: paths a point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
+        points: where, one point per row, inside the domain; their precision is that of the paths.
+        n_paths: paths per point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
         dt: time step; by default from the size of the domain, see `fkpinn.labels.steps_for`, whose
             `Steps` may be given too and say what `refine` and `near` are. Walks on spheres have
             none.
@@ -264,12 +264,12 @@ def visited_places(
 
     Args:
         problem: the boundary value problem.
-        points: where paths start, one point a row.
+        points: where paths start, one point per row.
         n_paths: from each point, at least 2.
         dt: time step, or `Steps`; by default from the size of the domain.
         refine: how much shorter steps may be next to walls, see `estimate_labels`.
         scheme: how paths move and end, see `SCHEMES`.
-        seed: fixes every random number.
+        seed: seed of all random numbers.
         n_steps: paths are cut after so many, if given; a walk on spheres is not.
         most: paths, at most, that hand back a place; if there are more, one in so many does.
         compute: device and number of paths side by side; chosen for the device if not given.

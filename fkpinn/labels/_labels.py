@@ -143,8 +143,8 @@ class Labels(NamedTuple):
         """Measured or computed values as labels.
 
         Args:
-            points: one point a row.
-            value: one number a point.
+            points: one point per row.
+            value: one number per point.
             stderr: its standard error, a number or one a point, not negative.
             source: where they come from, for the record.
         """
@@ -181,7 +181,7 @@ class Labels(NamedTuple):
 
         Args:
             problem: a problem in one or two dimensions.
-            points: one point a row.
+            points: one point per row.
             h: mesh size; a coarse one is enough to start a training.
         """
         reference = fem_reference(problem, h)

@@ -292,7 +292,7 @@ class _Pilot:
         self.progress.update(self.n_runs)
 
     def fill(self, dt: float, n_paths: int) -> None:
-        """Bring a step size up to so many paths a point."""
+        """Bring a step size up to so many paths per point."""
         while (lacking := n_paths - (self.levels[dt].n_paths if dt in self.levels else 0)) > 0:
             self.run(dt, _LARGE if lacking >= _LARGE // 2 else _SMALL)
 
@@ -330,7 +330,7 @@ class _Pilot:
             self.fill(dt / 2, n_paths)
 
     def _affordable(self, dt: float, wanted: int, now: int) -> int:
-        """How many paths a point at this step and at half of it the time allows; 0 for none."""
+        """How many paths per point at this step and at half of it the time allows; 0 for none."""
         each = 3 * self.mean_steps(dt) * _POINTS / self.levels[dt / 2].speed  # seconds
         most = now + int(self.left() / each)
         whole = min(max(wanted, now + _SMALL), most)

@@ -169,7 +169,7 @@ def steps_for(
 
     Args:
         problem: the boundary value problem.
-        points: where paths start, one point a row.
+        points: where paths start, one point per row.
         walk: how they move.
         reach: of steps that are all alike, over the size of the domain.
     """

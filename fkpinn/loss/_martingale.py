@@ -33,7 +33,7 @@ class MartingaleTerm(AbstractTerm):
 
     Args:
         problem: the boundary value problem; its walls, if there are any, must absorb.
-        starts: where pieces start, one a row.
+        starts: where pieces start, one per row.
         noise: standard normals of all steps.
         step: the time step; None divides the time that is left, so that paths are whole.
         size: typical size of the solution.

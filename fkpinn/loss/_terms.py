@@ -61,7 +61,7 @@ class ResidualTerm(AbstractTerm):
 
     Args:
         problem: the boundary value problem.
-        points: where, one point a row.
+        points: where, one point per row.
         size: typical size of the solution; residuals are divided by what the terms of the
             equation come to for it. Without it they are left as they are.
         sampler: where fresh points go; spread evenly if not given.
@@ -241,7 +241,7 @@ class LabelTerm(AbstractTerm):
     Args:
         points: where the labels are.
         value: the labels.
-        weight: one a label, of mean one.
+        weight: one per label, of mean one.
         size: typical size of the solution.
         batch: labels used at a time, fresh ones at every redraw; all of them if not given.
     """

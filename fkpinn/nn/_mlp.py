@@ -41,9 +41,9 @@ class MLP(AbstractField):
         lower: smallest input on each axis.
         upper: largest input on each axis.
         widths: width of each hidden layer.
-        frequencies: standard deviation of random Fourier features of the scaled inputs, which
-            are added to them as sines and cosines; or the frequencies themselves, one a row. None
-            by default.
+        frequencies: standard deviation of random Fourier features of the scaled inputs, which are
+            added to them as sines and cosines; or the frequencies themselves, one per row. None by
+            default.
         n_features: how many frequencies are drawn.
         further: inputs beside the coordinates, twice differentiable; constants to the compiler.
         output_scale: typical size of the solution; the network itself stays of order one. A

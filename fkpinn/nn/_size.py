@@ -44,7 +44,7 @@ class Size(NamedTuple):
         return found * jnp.exp(jnp.sum(_horner(jnp.asarray(np.asarray(self.growth), z.dtype), at)))
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """At many points, one a row."""
+        """At many points, one per row."""
         if not self.growth:
             return np.full(len(points), self.typical)
         at = (np.asarray(points, float)[:, : len(self.growth)] - self.center) / self.half_width
@@ -144,7 +144,7 @@ def fit_factor(points: np.ndarray, own: np.ndarray, lack: np.ndarray, beside: Si
     """The factor after which values lack least, by least squares.
 
     Args:
-        points: one a row, parameters first.
+        points: one per row, parameters first.
         own: the values.
         lack: what they are too small by, with noise.
         beside: sizes next to which this counts.

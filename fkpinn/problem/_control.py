@@ -139,8 +139,8 @@ def hjb(
         domain: where.
         drift: $b$, a function of `x, a` (`t, x, a` with a horizon).
         cost: $c$, what a unit of time costs, of the same arguments.
-        controls: an array of controls, one a row; a `Box` of them; or their formula, a function of
-            `x, p` (`t, x, p`) that returns the best.
+        controls: an array of controls, one per row; a `Box` of them; or their formula, a function
+            of `x, p` (`t, x, p`) that returns the best.
         diffusion: $\sigma$, as in `Problem`; with `noise`, the largest that occurs.
         noise: diagonal of a controlled diffusion, of the same arguments as `drift`; then `Q` comes
             into the equation, and a formula takes it as its last argument.

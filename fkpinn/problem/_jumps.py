@@ -54,7 +54,7 @@ class AbstractJumpLaw(eqx.Module):
         """The same law, or an error if it is none of jumps in this dimension."""
 
     def nodes(self, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Jumps, one a row, and weights whose sums are means; None where there are no such."""
+        """Jumps, one per row, and weights whose sums are means; None where there are no such."""
         return None
 
     def between(
@@ -183,7 +183,7 @@ class DiscreteJump(AbstractJumpLaw):
     """One of finitely many jumps.
 
     Args:
-        jumps: one a row; on the line, numbers.
+        jumps: one per row; on the line, numbers.
         probabilities: one each, of sum one; all alike by default.
     """
 
@@ -234,7 +234,7 @@ class SampledJump(AbstractJumpLaw):
     Args:
         function: of a vector of independent numbers in (0, 1); it returns one jump.
         n_numbers: how many of these it takes.
-        quadrature: jumps, one a row, and weights whose sums are means under the law; if you know
+        quadrature: jumps, one per row, and weights whose sums are means under the law; if you know
             any.
     """
 

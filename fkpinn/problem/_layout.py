@@ -178,14 +178,14 @@ class Layout(eqx.Module):
         return {name: z[..., order.index(name)] for name in names}
 
     def placed(self, ahead: Array, x: Array) -> Array:
-        """The point of what stands before its place, and the place; of one, or one a row."""
+        """The point of what stands before its place, and the place; of one, or one per row."""
         if self.n_ahead == 0:
             return x
         rows = jnp.broadcast_to(ahead, (*x.shape[:-1], self.n_ahead))
         return jnp.concatenate([rows, x], axis=-1)
 
     def point(self, time: Any, x: Array, values: Any = ()) -> Array:
-        """The point of a time, a number or one a row, and a place; elliptic ones have no time.
+        """The point of a time, a number or one per row, and a place; elliptic ones have no time.
 
         Args:
             time: where there is one.
@@ -229,7 +229,7 @@ class Layout(eqx.Module):
         return self.point(self.pace * rate, v, np.zeros(self.n_parameters))
 
     def direction_rows(self, dtype: Any) -> Float[Array, "d z"]:
-        """The axes of space as directions of points, one a row."""
+        """The axes of space as directions of points, one per row."""
         return jnp.eye(self.n_coords, dtype=dtype)[self.n_ahead :]
 
     def at_end(self, y: Array) -> Array:

@@ -101,8 +101,8 @@ class Normal(AbstractMeasure):
     """A normal law with independent coordinates, cut to the domain.
 
     Args:
-        mean: its center, one number an axis.
-        std: standard deviation, a positive number or one an axis.
+        mean: its center, one number per axis.
+        std: standard deviation, a positive number or one per axis.
     """
 
     mean: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
@@ -177,7 +177,7 @@ class Radial(AbstractMeasure):
     """Uniform radius and direction: in many dimensions a ball is nearly all rim, this law is not.
 
     Args:
-        center: one number an axis.
+        center: one number per axis.
         radius: the largest.
     """
 
@@ -216,8 +216,8 @@ class At(AbstractMeasure):
     """Given points, each as likely as the others.
 
     Args:
-        points: one a row, inside the domain: places, or with a time in front where the problem has
-            one; without it times are uniform.
+        points: one per row, inside the domain: places, or with a time in front where the problem
+            has one; without it times are uniform.
     """
 
     points: Float[Array, "n c"]
@@ -311,7 +311,7 @@ class Along(AbstractMeasure):
     """Where paths from a start are at a uniform time: the law of the process itself.
 
     Args:
-        start: where paths start, one number an axis.
+        start: where paths start, one number per axis.
         spread: standard deviation of normal starts around that one, for answers from many of them.
     """
 

@@ -27,7 +27,7 @@ class UnknownField:
         name: parameters are called `name_0`, `name_1`, ...; of several axes `name_0_0`, ...
         lower: least coordinates of a box around the domain.
         upper: largest ones.
-        n: splines an axis, at least 4; one number, or one for each.
+        n: splines per axis, at least 4; one number, or one for each.
         range: of all parameters, and so of the field.
 
     Example:

@@ -62,7 +62,7 @@ def draw_corrections(path: Path, title: str, fields: dict[str, np.ndarray]) -> P
     Args:
         path: where the picture goes.
         title: a line above it.
-        fields: `found_points` in space, one a row, and `found_value` with its confidence limits
+        fields: `found_points` in space, one per row, and `found_value` with its confidence limits
             `found_low` and `found_high`; `center` where there are more than two axes.
     """
     points, limits = np.asarray(fields["found_points"], float), _limits(fields)
