@@ -33,7 +33,7 @@ class AbstractProgress(Protocol):
 
 
 class SilentProgress:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def start(self, description: str, total: int | None) -> None:
         """Ignore the phase."""

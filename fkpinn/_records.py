@@ -31,8 +31,8 @@ class Errors:
     """Distance to a reference: root mean squares over points, and the largest difference.
 
     `constant` and `linear` are the relative L2 errors of the best constant and of the best affine
-    function, and `skill` is `l2_rel` over the smaller of them: one for what has learnt nothing.
-    `linear` is NaN where the points are too few to fit one.
+    function, and `skill` is `l2_rel` divided by the smaller of them: one for a network that has
+    learnt nothing. `linear` is NaN if there are too few points to fit an affine function.
     """
 
     l2_abs: float

@@ -74,30 +74,30 @@ def solve(
 ) -> Solution:
     """Train a network on residual, boundary data and Monte Carlo labels.
 
-    With a `target` the error is measured by paths, and rounds of further training follow until
-    the upper confidence limit of the relative L2 error is below it, or no round is expected to
-    pay; `Solution.stopped` says which.
+    With a `target` the error is measured by paths, and rounds of further training follow until the
+    upper confidence limit of the relative L2 error is below it, or until no round is expected to
+    help; `Solution.stopped` says which.
 
     Args:
         problem: the boundary value problem.
-        preset: how much work: `quick`, `best` or `paper`.
-        settings: sizes and weights of your own, instead of a preset.
+        preset: `quick`, `best` or `paper`.
+        settings: your own settings, instead of a preset.
         method: `fk-pinn`; others are baselines, see `fkpinn solve --help`.
-        labels: labels you have already, from measurements say; none are made then.
-        network: a network of your own, before training.
-        start: the solution of a problem that is much alike, to begin with: labels are of what it
-            lacks, and steps are fewer. Where it is too far away, training begins from scratch, and
+        labels: existing labels, for example from measurements; no labels are computed then.
+        network: your own network, before training.
+        start: the solution of a similar problem, as initial guess: labels measure its error, and
+            training takes fewer steps. If its error is too large, training begins from scratch, and
             `Solution.stopped` says so.
-        optimizer: an optimizer of your own; it takes `training.steps` steps.
-        scheme: how label paths move and end, `Scheme(stepper, exit)` say.
-        weighting: of the terms of the loss.
-        sampler: where fresh points of the residual go.
+        optimizer: your own optimizer; it takes `training.steps` steps.
+        scheme: how label paths move and end, for example `Scheme(stepper, exit)`.
+        weighting: weights of the terms of the loss.
+        sampler: chooses new collocation points.
         target: relative L2 error to reach.
-        certify: measure the error by paths, as `Solution.certify` would; `Solution.certificate` is
-            its record.
+        certify: measure the error by paths, like `Solution.certify`; `Solution.certificate` is the
+            record.
         seed: seed of all random numbers.
-        out: a run folder, with labels, checkpoints, result and report; it is certified as the
-            settings say. The same call goes on after a crash, and `resume` does too.
+        out: a run folder, for labels, checkpoints, result and report; its certificate follows the
+            settings. After a crash, the same call or `resume` continues the run.
         compute: device and chunk sizes; the default device if not given.
         progress: told how far the run is; in notebooks shown there if not given.
 
@@ -168,7 +168,7 @@ def run(
 def resume(
     out: Path | str, problem: Problem | None = None, *, progress: AbstractProgress | None = None
 ) -> Solution:
-    """Go on with a run folder after a crash; of a finished run, its solution.
+    """Continue a run folder after a crash; for a finished run, return its solution.
 
     Args:
         out: the run folder.

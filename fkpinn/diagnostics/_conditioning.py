@@ -34,13 +34,13 @@ def conditioning(
 ) -> dict[str, Any]:
     r"""Condition numbers $\lambda_{\max}/\lambda_{\min}^+$ of both losses, and how they grow.
 
-    For every size and seed a PINN and an FK-PINN are trained on that many residual points, and the
-    Gauss-Newton matrix of each is taken at its own network and points. The number of labels stays,
-    as in [thm:cond-number](../theory/equations.md).
+    For every size and seed a PINN and an FK-PINN are trained on that many collocation points, and
+    the Gauss-Newton matrix of each is computed at its own network and points. The number of labels
+    is constant, as in [thm:cond-number](../theory/equations.md).
 
     Args:
         problem: the boundary value problem.
-        sizes: numbers of residual points, at least three.
+        sizes: numbers of collocation points, at least three.
         seeds: trainings of each.
         settings: of the training; its number of points is replaced.
         n_labels: points with labels.

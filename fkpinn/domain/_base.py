@@ -75,11 +75,11 @@ class Circle(NamedTuple):
 class AbstractDomain(eqx.Module):
     r"""An open set $D$, described by its signed distance.
 
-    A domain has named boundary parts; equal names in a combination are one part. Points are
-    drawn by mapping the unit cube to the set (`interior_map`, `boundary_map`), so that random
-    points, low-discrepancy points and volumes share one formula. Numbers that describe the
-    shape are static (they may be used in Python control flow and are constants to the
-    compiler), kept in double precision and cast to the precision of the point.
+    A domain has named boundary parts; in a combination, surfaces with equal names form one part.
+    Points are drawn by mapping the unit cube to the set (`interior_map`, `boundary_map`), so that
+    random points, low-discrepancy points and volumes share one formula. Numbers that describe the
+    shape are static (they may be used in Python control flow and are constants to the compiler),
+    kept in double precision and cast to the precision of the point.
     """
 
     dim: eqx.AbstractVar[int]

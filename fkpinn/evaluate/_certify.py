@@ -70,12 +70,12 @@ class TooFar(NoCertificate):
 
 
 class Certificate(NamedTuple):
-    """Relative L2 error of a candidate with its confidence limits, and what it was made from.
+    """Relative L2 error of a candidate with its confidence limits, and the data behind it.
 
-    `step_effect` is what the time step may have done to `l2_rel`; it is part of the limits.
-    `remainder` is what a nonlinear equation may have added, and `differences` what derivatives of a
-    function from outside may have, part of them too.
-    `corrections` are labels for the solution minus the candidate at the points that were drawn.
+    `step_effect` is the estimated effect of the time step on `l2_rel`, `remainder` the
+    linearization error of a nonlinear equation, and `differences` the error of finite differences
+    for a function from outside; all are part of the limits. `corrections` are labels for the
+    solution minus the candidate at the random points.
     """
 
     l2_rel: float
@@ -144,12 +144,12 @@ def certify(
 
     Args:
         problem: the boundary value problem.
-        candidate: a differentiable function of one point (`x`, or time followed by `x`): a
-            network, or anything written in JAX; or the solution of another tool, see `outside`. A
-            PyTorch module is taken as it is.
-        n_points: fresh random points.
+        candidate: a differentiable function of one point (`x`, or time followed by `x`): a network,
+            or anything written in JAX; or the solution of another tool, see `outside`. A PyTorch
+            module can be passed directly.
+        n_points: number of new random points.
         n_paths: paths per point; by default chosen from a short pilot run.
-        dt: time step of the paths; by default from the size of the domain.
+        dt: time step of the paths; by default derived from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
         level: of confidence.
         seconds: approximate time limit for the paths, without compilation.

@@ -30,8 +30,8 @@ def errors(
 
     Args:
         problem: the problem both belong to.
-        u: a function of one point, a network say.
-        reference: the truth.
+        u: a function of one point, for example a network.
+        reference: the reference solution.
         points: where to compare, one point per row; uniform points give the norms of the paper.
     """
     value, gradient = value_and_gradient(problem, u, points)

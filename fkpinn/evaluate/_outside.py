@@ -48,15 +48,16 @@ class Outside(AbstractField):
 
 
 def outside(function: Any, derivatives: str | None = None, *, steps: Any = None) -> Outside:
-    """The solution of another tool, as `certify` takes it.
+    """Wrap the solution of another tool for `certify`.
 
     Args:
         function: of many points, one per row (time first where there is one), with one value per
             row, shape `(n,)` or `(n, 1)`: a NumPy function, a `predict` method, a PyTorch module.
             It must not call JAX.
         derivatives: `differences`, or `torch` for a module or a function of tensors, which PyTorch
-            then differentiates in double precision. By default by what it is.
-        steps: of differences, one per coordinate or one for all; by default found by trying.
+            then differentiates in double precision. By default chosen from the type of `function`.
+        steps: step sizes of the finite differences, one per coordinate or one for all; by default
+            found by trial.
 
     Example:
         ```python

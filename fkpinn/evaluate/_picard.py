@@ -48,9 +48,10 @@ def picard_value(
     Args:
         problem: with a horizon and without boundary; constant drift and constant, scalar noise; a
             nonlinearity that reads values and gradients.
-        point: where, time first.
+        point: the point, time first.
         levels: Picard iterations; the cost grows as a power of `samples` to this.
-        samples: paths of the last difference, its powers for the others; by default `levels`.
+        samples: paths of the last level difference, powers of this number for the others; by
+            default `levels`.
         repeats: independent repetitions, at least 2, for the standard error.
         seed: seed of all random numbers.
 

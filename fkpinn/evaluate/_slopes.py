@@ -53,10 +53,10 @@ class Gradients(NamedTuple):
     """Gradients at points, one per row, with confidence limits for each component.
 
     Components are those of space, or the parameters of a family in their order. `correction` was
-    added to the candidate's, and `std_error` is its noise. `length_effect` and `step_effect` are
-    what the length of lines and of time steps may have done; both are in the limits. `reach` is how
-    far from each point paths started at most, in space or in each parameter, `n_paths` their
-    number.
+    added to the candidate's gradient, and `std_error` is its noise. `length_effect` and
+    `step_effect` are the estimated effects of the length of lines and of the time step; both are
+    part of the limits. `reach` is the largest distance from a point at which paths start, in space
+    or in each parameter, and `n_paths` their number.
     """
 
     value: np.ndarray
@@ -86,11 +86,11 @@ def gradient_with_interval(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Gradients:
-    """Gradients of the solution: a candidate's, corrected by what paths say it lacks.
+    """Gradients of the solution: those of a candidate, corrected by paths that measure its error.
 
-    Limits hold the noise of the paths, what their time step and the distance of their starts may
-    cost and, of a nonlinear equation, what paths of the linearized one may miss; of a function from
-    outside, what its differences may do. They shrink with the candidate's error.
+    Limits include the noise of the paths, the effects of their time step and of the distance of
+    their starts, the linearization error of a nonlinear equation, and the error of finite
+    differences for a function from outside. They shrink with the candidate's error.
 
     Args:
         problem: the boundary value problem.
@@ -99,15 +99,15 @@ def gradient_with_interval(
         points: inside the domain, one per row, with the time first where there is one, and
             parameters of a family before it.
         by: what to differentiate by: `space`, or the `parameters` of a family of problems.
-        n_paths: paths per point, about; 4,000 if no `half_width` is given, and no fewer than 960,
-            or 128 for each dimension.
-        half_width: how narrow the limits of all components should be; as many paths as that takes
-            are run, as far as `seconds` allow.
+        n_paths: approximate number of paths per point; 4,000 if no `half_width` is given, and at
+            least 960 or 128 per dimension.
+        half_width: half-width of the limits to reach for all components; paths are run until it is
+            reached or `seconds` have passed.
         level: of confidence, for each component.
-        dt: time step; by default from the size of the domain.
+        dt: time step; by default derived from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
-        dtype: precision of the paths; by default that in which they compile fastest, and double
-            where points are very close to a wall.
+        dtype: precision of the paths; by default the one that compiles fastest, and double if
+            points are very close to a wall.
         seconds: approximate time limit for the paths, without compilation.
         seed: seed of all random numbers.
         progress: told how many paths have ended.

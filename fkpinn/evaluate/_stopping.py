@@ -57,12 +57,13 @@ def stopping_bounds(
     level: float = 0.95,
     seed: int = 0,
 ) -> StoppingBounds:
-    """The value of a stopping problem at one point, from below and from above.
+    """Lower and upper bounds of the value of a stopping problem at one point.
 
     Args:
-        problem: made by `optimal_stopping`, on all of space or between walls that absorb.
-        candidate: its solution, about: a differentiable function of one point, a network say.
-        point: where, time first.
+        problem: created by `optimal_stopping`, on all of space or with absorbing walls.
+        candidate: its approximate solution: a differentiable function of one point, for example a
+            network.
+        point: the point, time first.
         n_paths: for each of the bounds.
         n_steps: times at which the process may be stopped.
         level: of confidence, for both limits together.
