@@ -51,21 +51,21 @@ def reproduce(
     progress: AbstractProgress | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Run what is missing of a table or figure, and write its page.
+    """Run the missing runs of a table or figure, and write its page.
 
     Args:
-        experiment: what to make.
+        experiment: the table or figure.
         results: the folder of records.
-        pages: where the page goes; its figures and LaTeX lie in `assets` there.
-        from_records: train nothing.
-        seconds: no training is begun after these.
-        at_once: seeds trained side by side, see `run_missing`.
+        pages: folder of the page; its figures and LaTeX go to `assets` in it.
+        from_records: do not train.
+        seconds: no training is started after this time.
+        at_once: seeds trained at the same time, see `run_missing`.
         jobs: processes that train, see `run_in_jobs`.
         progress: told how far a training is.
-        say: told what is done.
+        say: called with messages on what is done.
 
     Returns:
-        What was written, the summary the page is made from, and how many runs are missing.
+        The files written, the summary behind the page, and the number of missing runs.
     """
     if not from_records:
         if experiment.kind in _DIAGNOSED:

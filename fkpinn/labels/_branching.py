@@ -55,20 +55,20 @@ def branching_labels(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Labels:
-    """Values of a polynomial equation on all of space, unbiased where coefficients are constant.
+    """Values of a polynomial equation on all of space, unbiased if coefficients are constant.
 
     Equation: [eq:branching-repr-appendix](../theory/equations.md).
 
     Args:
-        problem: with a horizon, without boundary; its nonlinearity a polynomial of the value, with
-            constant coefficients.
-        points: where, one point per row.
+        problem: a problem with a horizon and without boundary, whose nonlinearity is a polynomial
+            in the value with constant coefficients.
+        points: the points, one per row.
         n_paths: trees per point, at least 2.
         seed: seed of all random numbers.
         progress: told how many trees have ended.
 
     Raises:
-        ValueError: where the problem is none of these, or its second moments are infinite.
+        ValueError: if the problem is not of this kind, or its second moments are infinite.
     """
     law = branching_law(problem)
     if n_paths < 2:

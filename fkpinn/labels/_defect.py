@@ -28,8 +28,9 @@ def estimate_defect(
         problem: the boundary value problem.
         candidate: a differentiable function of one point (`x`, or time followed by `x`): a
             network, or anything written in JAX.
-        points: where, one point per row.
-        how: as for `estimate_labels`; `read_every` reads the residual at one step in so many.
+        points: the points, one per row.
+        how: as for `estimate_labels`; `read_every=16` evaluates the residual at one random step in
+            16.
 
     Returns:
         `Labels`, to be added to the values of the candidate.

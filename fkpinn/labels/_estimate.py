@@ -75,36 +75,38 @@ def estimate_labels(
 
     Args:
         problem: the boundary value problem.
-        points: where, one point per row, inside the domain; their precision is that of the paths.
+        points: points inside the domain, one per row; their precision is that of the paths.
         n_paths: paths per point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
-        dt: time step; by default from the size of the domain, see `fkpinn.labels.steps_for`, whose
-            `Steps` may be given too and say what `refine` and `near` are. Walks on spheres have
-            none.
-        scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`; or a walk of
-            your own. `branching` is for polynomial equations on all of space, see
+        dt: time step; by default derived from the size of the domain, see
+            `fkpinn.labels.steps_for`; a `Steps` object from it sets `refine` and `near` too. Walks
+            on spheres have no time step.
+        scheme: how paths move and end: `default` chooses for the problem, see `SCHEMES`; or your
+            own walk. `branching` is for polynomial equations on all of space, see
             `fkpinn.labels.branching_labels`.
         t_max: paths are cut at this time.
-        seed: with the number of the point, of the path and of the step it fixes every random
-            number; labels do not depend on how the work is cut up.
-        antithetic: run paths in pairs with opposite noise; helps where payoffs are odd in it.
+        seed: together with the indices of point, path and step it determines every random number;
+            labels do not depend on how the work is divided.
+        antithetic: run paths in pairs with opposite noise; helps if payoffs are odd functions of
+            it.
         control: a differentiable function of one point, close to the solution; the martingale
-            made of its gradient is subtracted. The mean stays, the noise shrinks with the error.
-        read_every: read source and flux at one random step in so many (a power of 2 up to 64); for
-            data that cost more than the walk.
-        forget: discount below which a path has ended; what it lacks is about that share of the
-            value.
-        refine: next to absorbing walls and in strong drift steps are up to so many times shorter (a
-            power of 2 up to 1024), where the problem has no horizon; by default 1 with a `dt` of
-            yours, else what `fkpinn.labels.steps_for` says.
-        near: there a step reaches no further than the way to the wall over this; by default 4, in
-            hundreds of dimensions what `fkpinn.labels.steps_for` says.
+            computed from its gradient is subtracted. The mean is unchanged, the noise shrinks with
+            the error of the function.
+        read_every: evaluate source and flux at only one random step in this number (a power of 2 up
+            to 64); for data that cost more than the walk.
+        forget: discount below which a path is ended; the relative error is about this number.
+        refine: next to absorbing walls and in strong drift, steps are up to this factor shorter (a
+            power of 2 up to 1024), if the problem has no horizon; by default 1 if `dt` is given,
+            otherwise chosen by `fkpinn.labels.steps_for`.
+        near: with `refine`, a step next to a wall reaches at most the distance to the wall divided
+            by this; by default 4, in hundreds of dimensions chosen by `fkpinn.labels.steps_for`.
         bias: run half as many paths with twice the step as well, and compare.
-        throw: raise if paths were cut; if False, look at `Labels.unfinished`.
+        throw: raise an error if paths were cut; if False, check `Labels.unfinished`.
         warn: warn where single paths dominate the average at many points; `provenance["heavy"]`
             counts them in any case.
-        store: a file for the labels. Work done is kept beside it as it goes, so that the same
-            call after a crash goes on, to the same bits; after the end it returns what is stored.
-        compute: device and number of paths side by side; chosen for the device if not given.
+        store: a file for the labels. Finished work is stored next to it, so that after a crash the
+            same call continues, with bitwise the same result; once complete, the call returns the
+            stored labels.
+        compute: device and number of simultaneous paths; chosen for the device by default.
         progress: told how many paths have ended.
 
     Returns:
@@ -260,19 +262,19 @@ def visited_places(
     compute: Compute | None = None,
     progress: AbstractProgress | None = None,
 ) -> Visits:
-    """Run paths to their exits; of each, one place it visited and where it left.
+    """Run paths to their exits; return one visited place and the exit point of each.
 
     Args:
         problem: the boundary value problem.
         points: where paths start, one point per row.
         n_paths: from each point, at least 2.
-        dt: time step, or `Steps`; by default from the size of the domain.
+        dt: time step, or `Steps`; by default derived from the size of the domain.
         refine: how much shorter steps may be next to walls, see `estimate_labels`.
         scheme: how paths move and end, see `SCHEMES`.
         seed: seed of all random numbers.
-        n_steps: paths are cut after so many, if given; a walk on spheres is not.
-        most: paths, at most, that hand back a place; if there are more, one in so many does.
-        compute: device and number of paths side by side; chosen for the device if not given.
+        n_steps: number of steps after which paths are cut, if given; walks on spheres are not cut.
+        most: maximum number of paths that return a place; if there are more, only every k-th does.
+        compute: device and number of simultaneous paths; chosen for the device by default.
         progress: told how many paths have ended.
 
     Returns:

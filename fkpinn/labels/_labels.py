@@ -23,11 +23,11 @@ _COUNTS = ("int32", "int64")
 
 
 class Labels(NamedTuple):
-    """Estimates of the solution at points, with what is known of their errors.
+    """Estimates of the solution at points, with their errors.
 
-    `unfinished` counts the paths of each point that were cut at `t_max`, and `truncation` is
-    about what they lack. `bias` is what the step size may have cost, NaN where nobody looked;
-    `skew` is the skewness of a single payoff; `provenance` says how the labels were made.
+    `unfinished` counts the paths of each point that were cut at `t_max`, and `truncation` estimates
+    the resulting error. `bias` is the estimated time-step bias, NaN if it was not measured; `skew`
+    is the skewness of a single payoff; `provenance` says how the labels were computed.
     """
 
     points: Float[Array, "n z"]

@@ -31,12 +31,12 @@ _NO_STEP = 1e-3  # walks on spheres have no time step, but `estimate_labels` ask
 
 
 class LabelPlan(NamedTuple):
-    """How to spend a given time on labels, and what to expect of them.
+    """How to spend a given time on labels, and the expected errors.
 
-    `predicted` has `rel_stderr`, `rel_bias` and `rel_error` (both together), as shares of the
-    root mean square of the solution, and `seconds`. `pilot` says what was measured: times at which
-    paths end, spread of payoffs, speed, and what the step size costs; `resolved` is False if the
-    time did not suffice to tell that cost from noise.
+    `predicted` has `rel_stderr`, `rel_bias` and `rel_error` (both together), relative to the root
+    mean square of the solution, and `seconds`. `pilot` has the measurements: durations of paths,
+    variance of payoffs, speed, and time-step bias; `resolved` is False if the pilot was too short
+    to distinguish that bias from noise.
     """
 
     scheme: str
@@ -58,7 +58,7 @@ def plan_labels(
     progress: AbstractProgress | None = None,
     dtype: Any = jnp.float32,
 ) -> LabelPlan:
-    r"""Choose the time step and the number of paths for labels that take about so many seconds.
+    r"""Choose the time step and the number of paths for labels in a given time.
 
     With $c\,\delta$ for the bias at step $\delta$, $T$ for the mean length of a path and $S$ for
     the steps that fit the time, the error at one of $n$ points is
@@ -67,14 +67,15 @@ def plan_labels(
 
     Args:
         problem: the boundary value problem.
-        seconds: time for the labels; the pilot takes up to half of it besides, and compilation.
-        n_points: at how many points labels are wanted.
-        seed: fixes the pilot's points and paths; its times differ from run to run all the same.
+        seconds: time for the labels; the pilot takes up to half of it in addition, plus
+            compilation.
+        n_points: number of points with labels.
+        seed: seed of the pilot's points and paths; its timings differ from run to run nevertheless.
         progress: told how many pilot runs are done.
         dtype: precision of the paths.
 
     Returns:
-        `LabelPlan`: what to pass to `estimate_labels`, and what it will give.
+        `LabelPlan`: arguments for `estimate_labels`, and the expected errors.
 
     Example:
         ```python

@@ -59,12 +59,12 @@ class Choice(NamedTuple):
 def choose_scheme(
     problem: Problem, name: str | AbstractWalk = "default", *, cut: bool = False
 ) -> Choice:
-    """The scheme of that name; `default` looks at the problem.
+    """The scheme of that name; `default` chooses one for the problem.
 
     Args:
         problem: the boundary value problem.
-        name: a key of `SCHEMES`, or `default`; or a walk of one's own.
-        cut: whether paths are cut at a largest time, which spheres know nothing of.
+        name: a key of `SCHEMES`, or `default`; or your own walk.
+        cut: whether paths are cut at a largest time, which walks on spheres do not support.
     """
     if isinstance(name, AbstractWalk):
         if cut and not name.stepped:
