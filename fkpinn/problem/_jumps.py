@@ -43,18 +43,18 @@ def _pair(given: Any) -> Any:
 
 
 class AbstractJumpLaw(eqx.Module):
-    """The law of jumps: how one is drawn, and means under it."""
+    """The distribution of jumps: how a jump is drawn, and means over jumps."""
 
     @abc.abstractmethod
     def jump(self, words: Words, dim: int, dtype: Any) -> tuple[Words, Vector]:
-        """One jump, from a stream of random numbers, and what is left of this."""
+        """One jump, from a stream of random numbers, and the rest of the stream."""
 
     @abc.abstractmethod
     def checked(self, dim: int) -> "AbstractJumpLaw":
-        """The same law, or an error if it is none of jumps in this dimension."""
+        """The same distribution, or an error if it does not fit the dimension."""
 
     def nodes(self, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Jumps, one per row, and weights whose sums are means; None where there are no such."""
+        """Quadrature nodes, one jump per row, and weights; None if there are none."""
         return None
 
     def between(
@@ -65,11 +65,11 @@ class AbstractJumpLaw(eqx.Module):
 
 
 class NormalJump(AbstractJumpLaw):
-    """Jumps with a normal law.
+    """Normally distributed jumps.
 
     Args:
-        mean: a number for all axes, or one each.
-        std: standard deviation, a positive number for all axes, or one each.
+        mean: one number for all axes, or one per axis.
+        std: standard deviation, one positive number for all axes, or one per axis.
     """
 
     mean: Any = eqx.field(static=True, default=0.0, converter=_numbers)
@@ -126,7 +126,7 @@ class NormalJump(AbstractJumpLaw):
 
 
 class DoubleExponentialJump(AbstractJumpLaw):
-    """Jumps on the line, up with a probability, each way by an exponential law (Kou's model).
+    """Jumps in one dimension, up or down, with exponential sizes (Kou's model).
 
     Args:
         up: probability of a jump upwards.
@@ -184,7 +184,7 @@ class DiscreteJump(AbstractJumpLaw):
 
     Args:
         jumps: one per row; on the line, numbers.
-        probabilities: one each, of sum one; all alike by default.
+        probabilities: one per jump, with sum one; all equal by default.
     """
 
     jumps: Any = eqx.field(static=True, converter=_numbers)
@@ -226,16 +226,16 @@ class DiscreteJump(AbstractJumpLaw):
 
 
 class SampledJump(AbstractJumpLaw):
-    """Jumps that a function of yours makes of uniform numbers.
+    """Jumps computed from uniform random numbers by your own function.
 
-    Without nodes, means are estimated by random jumps, fresh ones at every point: right on average,
-    but residuals are noisy.
+    Without quadrature nodes, means are estimated by random jumps, new ones at every point:
+    unbiased, but residuals are noisy.
 
     Args:
-        function: of a vector of independent numbers in (0, 1); it returns one jump.
-        n_numbers: how many of these it takes.
-        quadrature: jumps, one per row, and weights whose sums are means under the law; if you know
-            any.
+        function: a function of a vector of independent uniform numbers in (0, 1) that returns one
+            jump.
+        n_numbers: length of that vector.
+        quadrature: quadrature nodes, one jump per row, and weights; optional.
     """
 
     function: Callable[..., Any] = eqx.field(static=True)
@@ -357,14 +357,14 @@ class Around(eqx.Module):
 
 
 class CompoundPoisson(AbstractJumps):
-    r"""Jumps at random times: $\lambda(x)\,\mathbb{E}[u(x + Z) - u(x)]$ joins the equation.
+    r"""Jumps at random times: adds $\lambda(x)\,\mathbb{E}[u(x + Z) - u(x)]$ to the equation.
 
     Args:
-        rate: $\lambda$, jumps in a unit of time: a number, or a function of one point (`x`, or
-            `t, x`).
-        law: of the jumps $Z$: `NormalJump`, `DoubleExponentialJump`, `DiscreteJump` or
+        rate: $\lambda$, jumps per unit of time: a number, or a function of one point (`x`, or `t,
+            x`).
+        law: distribution of the jumps $Z$: `NormalJump`, `DoubleExponentialJump`, `DiscreteJump` or
             `SampledJump`.
-        bound: a number that the rate nowhere exceeds, where it is a function.
+        bound: an upper bound of the rate, required if the rate is a function.
     """
 
     rate: Any

@@ -18,14 +18,14 @@ _A = TypeVar("_A", np.ndarray, Array)
 
 
 class Parameter(eqx.Module):
-    """The values that a parameter of a family of problems may have, and how they are spread.
+    """The range of a parameter of a family of problems, and its distribution.
 
     Args:
-        lower: the smallest.
-        upper: the largest.
-        log: whether its logarithm is uniform, not the value itself.
-        quantile: another law: a function from the unit interval to the range, increasing, written
-            in JAX. It says where the answer is wanted.
+        lower: the smallest value.
+        upper: the largest value.
+        log: whether the logarithm is uniform instead of the value.
+        quantile: another distribution, by its quantile function: an increasing JAX function from
+            the unit interval to the range. It says where the answer is wanted.
     """
 
     lower: float = eqx.field(static=True, converter=float)
@@ -77,10 +77,10 @@ class Parameter(eqx.Module):
 
 
 class Layout(eqx.Module):
-    r"""A point of a problem: parameters, then the time, then its place in space.
+    r"""The coordinates of a point of a problem: parameters, then time, then position.
 
-    Most problems have no parameters, and elliptic ones no time. Paths move in space, keep their
-    parameters and carry the time along: towards `horizon`, where a backward equation
+    Most problems have no parameters, and elliptic ones no time. Along paths, the position changes,
+    the parameters are constant, and the time runs: towards `horizon`, where a backward equation
     ($\partial_t u + \mathcal{L}u + \dots = 0$) has its data, or back to zero, where a forward one
     ($\partial_t u = \mathcal{L}u + \dots$) has them. Methods take one point, or many with the
     coordinates on the last axis.
@@ -89,7 +89,7 @@ class Layout(eqx.Module):
         dim: dimension of space.
         horizon: length of the time interval; None for elliptic problems.
         forward: whether data are given at time zero.
-        parameters: of a family of problems, each with its name.
+        parameters: parameters of a family of problems, by name.
     """
 
     dim: int = eqx.field(static=True)

@@ -27,14 +27,12 @@ from ._stable import Stable
 class Problem(eqx.Module):
     r"""A second-order boundary value problem, linear unless it has a `nonlinearity`.
 
-    Elliptic:
-    $\tfrac12 \mathrm{tr}(\sigma\sigma^\top D^2 u) + b\cdot\nabla u - V u + f = 0$ in $D$.
+    Elliptic: $\tfrac12 \mathrm{tr}(\sigma\sigma^\top D^2 u) + b\cdot\nabla u - V u + f = 0$ in $D$.
     Parabolic (when `horizon` is given): the same plus $\partial_t u$, with $u(T, \cdot)$ given by
-    `terminal`; or, with $u(0, \cdot)$ given by `initial`, the same minus $\partial_t u$.
-    With a `nonlinearity`, $F(x, u, \nabla u)$ or $F(x, u, \nabla u, D^2u)$ is added on the left,
-    with `jumps`, what these do to $u$.
-    Coefficients are numbers, arrays, or functions of **one** point: of `x` for elliptic problems,
-    of `t, x` for parabolic ones.
+    `terminal`; or, with $u(0, \cdot)$ given by `initial`, the same minus $\partial_t u$. A
+    `nonlinearity` adds $F(x, u, \nabla u)$ or $F(x, u, \nabla u, D^2u)$ on the left, and `jumps`
+    add their generator. Coefficients are numbers, arrays, or functions of **one** point: of `x` for
+    elliptic problems, of `t, x` for parabolic ones.
 
     Equations: [eq:elliptic-dirichlet-appendix](../theory/equations.md),
     [eq:parabolic-diffusion-appendix](../theory/equations.md).
@@ -43,29 +41,29 @@ class Problem(eqx.Module):
         domain: the bounded set $D$; or `Space(d)` for problems with a horizon.
         drift: $b$, shape `(d,)`; zero by default.
         diffusion: $\sigma$: a scalar (times the identity), a diagonal `(d,)`, or `(d, m)`; one by
-            default, zero beside `Stable` jumps.
+            default, zero with `Stable` jumps.
         reaction: $V$.
         source: $f$.
-        boundary: a condition for each boundary part by name; or one condition, number or
-            function for the whole boundary (a number or function means `Dirichlet`). Zero by
-            default; with `exterior`, what is given there.
+        boundary: a condition for each boundary part by name; or one condition, number or function
+            for the whole boundary (a number or function means `Dirichlet`). Zero by default; with
+            `exterior`, its value.
         horizon: final time $T$ of a parabolic problem.
         terminal: $u(T, x)$, a number or a function of `x`.
-        initial: $u(0, x)$ instead, of an equation that runs forward in time.
+        initial: $u(0, x)$ instead, for an equation that runs forward in time.
         measure: where the answer is wanted: labels, errors and certificates are drawn from and
-            averaged over this law of points. `Uniform()` by default; see also `Normal`, `InBox`,
-            `Radial`, `At` and `Sampler`.
-        dynamics: a process of your own, instead of `drift` and `diffusion`.
-        nonlinearity: $F$, a function of `x, u, p` or of `x, u, p, Q`, with the time in front where
-            there is one: value, gradient and second derivatives of the solution in space.
+            averaged over this distribution of points. `Uniform()` by default; see also `Normal`,
+            `InBox`, `Radial`, `At` and `Sampler`.
+        dynamics: your own process, instead of `drift` and `diffusion`.
+        nonlinearity: $F$, a function of `x, u, p` or `x, u, p, Q` (with the time first in parabolic
+            problems): value, gradient and second derivatives of the solution in space.
         jumps: `CompoundPoisson(rate, law)` or `Stable(alpha)`; none by default.
-        exterior: $u$ outside the domain, a number or a function of one point; for problems whose
-            paths can jump out, and only for these.
+        exterior: $u$ outside the domain, a number or a function of one point; only for problems
+            whose paths can jump out, and required there.
         parameters: of a family of problems, solved together: a range `(lower, upper)` for each
-            name, or a `Parameter`. A function that names a parameter among its arguments gets its
+            name, or a `Parameter`. A function with a parameter's name among its arguments gets its
             value: `diffusion=lambda x, beta: (2 / beta) ** 0.5`.
         name: a name for reports.
-        check: evaluate the data at sample points and refuse what cannot be right.
+        check: evaluate the data at sample points and raise an error for invalid data.
 
     Example:
         ```python
@@ -236,10 +234,10 @@ class Problem(eqx.Module):
         return Region(self.domain, self.layout)
 
     def with_measure(self, measure: AbstractMeasure) -> "Problem":
-        """The same problem, its answer wanted elsewhere.
+        """The same problem with another measure.
 
         Args:
-            measure: the law of the points, see `Problem`.
+            measure: the distribution of points, see `Problem`.
         """
         law, domain = _checked(measure, self.region, self.dynamics), self.domain
         if not domain.parts:
@@ -252,7 +250,7 @@ class Problem(eqx.Module):
         return self.nonlinearity is None
 
     def linearized(self, w: Callable[..., Any]) -> "Problem":
-        """The linear problem that Newton's step from `w` solves; a linear problem is its own.
+        """The linear problem of a Newton step from `w`; a linear problem is returned unchanged.
 
         Args:
             w: a differentiable function of one point (`x`, or time followed by `x`).

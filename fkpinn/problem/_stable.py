@@ -26,7 +26,7 @@ _LEAST, _MOST = 8, 32  # directions in more dimensions
 
 
 class Stable(AbstractJumps):
-    r"""An isotropic stable process: $-c^\alpha(-\Delta)^{\alpha/2}u$ joins the equation.
+    r"""An isotropic stable process: adds $-c^\alpha(-\Delta)^{\alpha/2}u$ to the equation.
 
     Args:
         alpha: $\alpha$ in (0, 2); the smaller, the longer the jumps.

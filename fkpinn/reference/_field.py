@@ -28,8 +28,8 @@ class FEMReference(AbstractReference):
         fields: values at the nodes, `(k, N)`: one row, or one for each time.
         times: the times `(k,)`, evenly spaced from 0 to the horizon; None for elliptic problems.
         error_estimate: estimated rms error over rms solution.
-        provenance: how it was made.
-        fingerprint: numbers that tell which problem this is the solution of.
+        provenance: how it was computed.
+        fingerprint: numbers that identify the problem.
     """
 
     def __init__(

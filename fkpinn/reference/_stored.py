@@ -40,12 +40,12 @@ def load_reference(name: str) -> FEMReference:
 def find_reference(
     problem: Problem, *, h: float | None = None, exact: ScalarField | None = None
 ) -> AbstractReference:
-    """The best truth at hand: closed form, stored, spectral, finite elements or differences.
+    """The best reference available: closed form, stored, spectral, finite elements or differences.
 
     Args:
         problem: the boundary value problem.
         h: edge length; if given, finite elements are computed even if a reference is stored.
-        exact: the solution at one point of the problem, where it is known.
+        exact: the solution at one point of the problem, if it is known.
 
     Returns:
         A reference with `values`, `gradients` and `error_estimate`.

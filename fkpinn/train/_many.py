@@ -38,19 +38,19 @@ def fit_many(
     watch: Callable[[Any], dict[str, float]] | None = None,
     keys: Sequence[PRNGKeyArray],
 ) -> list[Fit]:
-    """Train networks that differ in their numbers only, seeds of one run say, side by side.
+    """Train networks that differ only in array values, such as several seeds, at the same time.
 
-    An accelerator that one small network does not fill trains several in about the same time.
-    Each is trained as `fit` would, up to rounding; there are no checkpoints. A run whose loss is no
-    longer a number stays at its last good parameters.
+    An accelerator that is not fully used by one small network trains several in about the same
+    time. Each is trained as by `fit`, up to rounding; there are no checkpoints. A run whose loss
+    becomes NaN or infinite keeps its last finite parameters.
 
     Args:
-        networks: equinox modules of one shape.
-        losses: the terms of each, of one shape.
-        phases: what to do, in order.
+        networks: equinox modules with arrays of the same shapes.
+        losses: the loss of each, with arrays of the same shapes.
+        phases: the phases, in order.
         progress: told about the mean loss.
-        watch: numbers worth seeing of a network; called at reports.
-        keys: for fresh points, one a run.
+        watch: a function of the network that returns numbers to report.
+        keys: random keys for new points, one per run.
     """
     check_phases(phases)
     if not len(networks) == len(losses) == len(keys) or not networks:
