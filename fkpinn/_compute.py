@@ -122,7 +122,7 @@ class Compute:
     def first_precision(self) -> str:
         """Of paths that may be run again in double precision.
 
-        An accelerator spends its time on compiling, for each precision anew.
+        On an accelerator most of the time is compilation, which is repeated for each precision.
         """
         return "float32" if self.on_cpu else "float64"
 
@@ -227,7 +227,7 @@ def in_context(work: Callable[..., _R]) -> Callable[..., _R]:
 
 
 def start_thread(work: Callable[[], Any]) -> threading.Thread:
-    """Run something beside, in the precision and on the device of now."""
+    """Run something in another thread, in the current precision and on the current device."""
     thread = threading.Thread(
         target=in_context(work)
     )  # no daemon: those that compile at exit crash

@@ -72,7 +72,7 @@ def read_arrays(
     Args:
         content: the bytes of the file.
         names: which arrays.
-        most: they may take so many times the room of the file; more than 1 if compressed.
+        most: limit of their size, relative to the size of the file; more than 1 if compressed.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = {m.filename.removesuffix(".npy"): m for m in file.infolist()}

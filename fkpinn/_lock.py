@@ -21,7 +21,7 @@ def alone(lock: Path, what: Path) -> Iterator[None]:
 
     Args:
         lock: the file to lock, see `locked`.
-        what: what it stands for, as the user knows it.
+        what: its name in messages to the user.
     """
     with locked(lock) as ours:
         if not ours:

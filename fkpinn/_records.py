@@ -82,7 +82,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def finished(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; at the end it is renamed, or removed."""
+    """A temporary file next to `path` to write to; at the end it is renamed, or removed."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_UNFINISHED}")

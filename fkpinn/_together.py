@@ -74,7 +74,7 @@ def _no_chatter() -> Iterator[None]:
 
 
 def several() -> bool:
-    """Whether there is another process; alone no device is touched to know."""
+    """Whether there are other processes; if not, no device is initialized."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 

@@ -112,7 +112,7 @@ def _check_numbers(result: dict[str, Any]) -> None:
 
 
 def report_run(folder: Path) -> Path:
-    """Write `report.html` of a finished run anew.
+    """Write `report.html` of a finished run again.
 
     Args:
         folder: the run folder.

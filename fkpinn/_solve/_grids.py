@@ -1,4 +1,4 @@
-"""A solution on a grid, for tools that know nothing of networks: xarray, ParaView."""
+"""A solution on a grid, for tools such as xarray and ParaView."""
 
 import base64
 from collections.abc import Callable, Sequence

@@ -142,7 +142,7 @@ def run(
     source: str | None = None,
     progress: AbstractProgress | None = None,
 ) -> dict[str, Any]:
-    """Solve, compare with the reference, and write a run folder; go on where it was left.
+    """Solve, compare with the reference, and write a run folder; continue an existing one.
 
     Args:
         problem: a catalogue name or a problem.
@@ -153,7 +153,7 @@ def run(
         seed: seed of all random numbers.
         out: the run folder, made if it does not exist. Labels and checkpoints of the same run
             that lie there are used.
-        source: where the problem comes from, a file say, for whoever resumes the run.
+        source: where the problem comes from, for example a file, to resume the run.
         progress: told how far the run is.
 
     Returns:

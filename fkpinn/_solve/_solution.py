@@ -471,7 +471,7 @@ class Solution(eqx.Module):
 def corrections(
     problem: Problem, network: AbstractField, certificate: Certificate
 ) -> dict[str, np.ndarray]:
-    """What paths say the network lacks, point by point, for pictures.
+    """The error of the network at each point, measured by paths, for figures.
 
     Its own values come with them where points have no time, which would not fit a picture at one.
     """

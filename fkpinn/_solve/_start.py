@@ -46,13 +46,13 @@ def starting_network(start: Solution, problem: Problem) -> AbstractField:
 
 
 def begin_near(job: Job) -> tuple[Job, Labels | None, list[str]]:
-    """Labels of what the starting network lacks, and a job with fewer steps; or from scratch.
+    """Labels for the error of the starting network, and a job with fewer steps; or from scratch.
 
     Args:
         job: what is to be solved, with a network to start from.
 
     Returns:
-        The job to go on with, labels, and what is worth knowing.
+        The job to continue with, labels, and notes.
     """
     network, settings = job.start, job.settings
     assert network is not None

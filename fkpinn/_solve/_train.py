@@ -99,7 +99,7 @@ def _parts(steps: int) -> list[int]:
 def _or_labels_alone(
     job: Job, network: AbstractField, found: Fit, kept: Labels, held: Labels, size: Size
 ) -> Fit:
-    """What was found, or plain regression on labels if that misses those kept back by less."""
+    """The result, or plain regression on labels if that fits held-out labels better."""
     few = job.settings.changed(
         {"training.polish_steps": _LIKELY_STEPS, "training.damping": _REGRESSION}
     )
@@ -327,7 +327,7 @@ def output_size(problem: Problem, settings: Settings, labels: Labels | None) -> 
 
 
 def relative_noise(labels: Labels, size: Size) -> float:
-    """Root mean square of the errors of labels beside the size of the solution."""
+    """Root mean square of the errors of labels relative to the size of the solution."""
     beside = np.asarray(labels.error(), np.float64) / size.at(np.asarray(labels.points))
     return float(np.sqrt(np.mean(beside**2)))
 

@@ -1,4 +1,4 @@
-"""`fkpinn bench`: one benchmark, with its yardstick measured in the same run."""
+"""`fkpinn bench`: one benchmark, with the code it is compared with measured in the same run."""
 
 import dataclasses
 import importlib

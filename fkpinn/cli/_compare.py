@@ -1,4 +1,4 @@
-"""`fkpinn compare`: several runs side by side."""
+"""`fkpinn compare`: a comparison of several runs."""
 
 import dataclasses
 from pathlib import Path

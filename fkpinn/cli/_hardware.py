@@ -12,7 +12,7 @@ import tyro
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """What it runs on."""
+    """Hardware to run on."""
 
     devices: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
     """How many devices share the work, or which of them: `2`, or `0,3`. By default all devices
@@ -32,7 +32,7 @@ class Devices:
 
 @dataclasses.dataclass(frozen=True)
 class Hardware(Devices):
-    """What it runs on."""
+    """Hardware to run on."""
 
     distributed: bool = False
     """Share the work with other processes, on this machine or others, started with the

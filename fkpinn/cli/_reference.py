@@ -1,4 +1,4 @@
-"""`fkpinn reference`: the truth that errors are measured against."""
+"""`fkpinn reference`: the reference solution that errors are measured against."""
 
 import dataclasses
 import time

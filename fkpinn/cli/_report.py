@@ -1,4 +1,4 @@
-"""`fkpinn report`: the page of a run, written anew."""
+"""`fkpinn report`: write the page of a run again."""
 
 import dataclasses
 from pathlib import Path

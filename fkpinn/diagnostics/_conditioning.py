@@ -148,7 +148,7 @@ def _student(freedom: int) -> float:
 
 
 def verdict(growth: dict[str, dict[str, Any]]) -> str:
-    """In words, whether what was measured is what the theorems say.
+    """A sentence on whether the measurements agree with the theorems.
 
     Args:
         growth: exponents of both methods with their limits.

@@ -1,4 +1,4 @@
-"""What the paper's theory says of labels, beside what paths do."""
+"""The paper's theory of labels, compared with simulated paths."""
 
 import math
 from collections.abc import Sequence

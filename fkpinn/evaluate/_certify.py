@@ -1,6 +1,6 @@
 r"""The error of a candidate, measured without knowing the solution.
 
-What the candidate $w$ lacks, $e = u - w$, solves the same equation with the residual of $w$ for a
+The error $e = u - w$ of the candidate $w$ solves the same equation with the residual of $w$ for a
 source, so paths measure it. At random points $x_i$ the average $\bar e_i$ of $M$ payoffs has mean
 $e(x_i)$ and standard error $s_i$, and $\bar e_i^2 - s_i^2$ (the product of two independent halves,
 averaged over all ways to halve the paths) has mean $e(x_i)^2$: noise does not count as error.

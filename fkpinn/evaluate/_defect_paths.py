@@ -1,4 +1,4 @@
-"""Paths that measure what a candidate lacks."""
+"""Paths that measure the error of a candidate."""
 
 import dataclasses
 from collections.abc import Callable

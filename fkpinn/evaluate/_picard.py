@@ -56,7 +56,8 @@ def picard_value(
         seed: seed of all random numbers.
 
     Returns:
-        `PicardValue`; its error also holds the bias of so many levels, which no repetition shows.
+        `PicardValue`; its error also includes the bias of the number of levels, which repetitions
+        do not show.
     """
     _check(problem, levels, samples, repeats)
     z = np.asarray(point, np.float64).reshape(1, -1)

@@ -1,6 +1,6 @@
 r"""Gradients of the solution, in space or by parameters, with confidence limits from paths.
 
-What a candidate $w$ lacks, $e = u - w$, is a mean over paths, and so are its differences. Paths
+The error $e = u - w$ of a candidate $w$ is a mean over paths, and so are its differences. Paths
 start at four places on each line of a random frame through a point, and the paths of a line take
 the same random numbers: they stay close to each other until one of them ends, and what they do
 alike is no noise. The derivative of the polynomial through the four means is the slope along the

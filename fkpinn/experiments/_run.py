@@ -1,4 +1,4 @@
-"""Trainings that are missing, seeds of one kind side by side, a record for each."""
+"""Missing trainings, seeds of one kind at the same time, one record each."""
 
 import contextlib
 import platform

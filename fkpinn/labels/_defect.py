@@ -1,8 +1,8 @@
 r"""The error of a candidate, as the solution of a boundary value problem of its own.
 
-If $w$ is close to the solution $u$, then $u - w$ solves the same equation with the residual of
-$w$ for a source and what $w$ lacks at the boundary for data. Noise and step-size bias of labels
-for $u - w$ shrink with its size.
+If $w$ is close to the solution $u$, then $u - w$ solves the same equation with the residual of $w$
+as the source and its boundary error as data. Noise and step-size bias of labels for $u - w$ shrink
+with its size.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Work done so far, kept in a file: a killed run goes on where it was."""
+"""Finished work, stored in a file: a killed run continues where it was."""
 
 import hashlib
 import json

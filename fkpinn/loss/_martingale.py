@@ -1,4 +1,4 @@
-"""What a candidate lacks along pieces of paths: from single steps to whole paths."""
+"""The martingale defect of a candidate along pieces of paths, from single steps to whole paths."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ class MartingaleTerm(AbstractTerm):
         dtype: Any,
         key: PRNGKeyArray,
     ) -> "MartingaleTerm":
-        """The term at fresh pieces.
+        """The term at new pieces.
 
         Args:
             problem: the boundary value problem.

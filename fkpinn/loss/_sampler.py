@@ -1,4 +1,4 @@
-"""Where fresh points of the residual and of the boundary go."""
+"""Samplers: where new collocation and boundary points are placed."""
 
 import abc
 from collections.abc import Callable

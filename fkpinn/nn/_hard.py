@@ -1,4 +1,4 @@
-"""Wrappers that make a network meet data exactly, on the boundary or at the end of time."""
+"""Wrappers with which a network satisfies boundary or terminal data exactly."""
 
 import abc
 import math

@@ -1,4 +1,4 @@
-"""Kinks and jumps of the data at the end of time, on a line, and what time makes of them."""
+"""Kinks and jumps of terminal data in one dimension, and how the diffusion smooths them."""
 
 import math
 from collections.abc import Callable

@@ -270,7 +270,7 @@ class Problem(eqx.Module):
 
         Args:
             what: added to the name.
-            end: data at the end of time, where there is one.
+            end: terminal (or initial) data, in parabolic problems.
             data: as for `Problem`.
         """
         same = {
@@ -348,7 +348,7 @@ class Problem(eqx.Module):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all data on the boundary and at the end of time are zero."""
+        """Whether all boundary and terminal data are zero."""
         if self.exterior is not None or not (self.terminal is None or self.terminal.is_zero):
             return False
         return all(condition.is_zero() for condition in self.conditions())

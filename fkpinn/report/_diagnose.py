@@ -168,7 +168,7 @@ def draw_landscapes(path: Path, title: str, found: dict[str, dict[str, Any]]) ->
 
 
 def draw_labels(path: Path, title: str, record: dict[str, Any]) -> Path:
-    """Tails of labels beside their bound, bias against the step, and what cutting paths costs.
+    """Tails of labels with their bound, bias against the step, and what cutting paths costs.
 
     Args:
         path: where the picture goes.

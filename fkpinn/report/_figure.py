@@ -26,7 +26,7 @@ def slice_figure(
     names: Sequence[str] = ("$x_1$", "$x_2$"),
     limits: tuple[float, float] | None = None,
 ) -> Any:
-    """Draw a solution over one or two axes, beside its reference and the difference.
+    """Draw a solution over one or two axes, with its reference and the difference.
 
     Args:
         title: a line above it.
@@ -55,7 +55,7 @@ def slice_figure(
 
 
 def draw_corrections(path: Path, title: str, fields: dict[str, np.ndarray]) -> Path:
-    """Draw what paths say a network lacks, point by point.
+    """Draw the error of a network, measured by paths, point by point.
 
     Over one or two axes, or against the distance from `center`.
 

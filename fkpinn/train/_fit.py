@@ -346,7 +346,7 @@ def _for_phase(phase: Phase, now: _Left) -> _Left:
 
 
 def next_stop(redraw: int, step: int, count: int, end: int) -> int:
-    """Where a block of steps ends: at its count, at fresh points, or with the phase."""
+    """Where a block of steps ends: at its count, at a draw of points, or with the phase."""
     upto = min(step + count, end)
     return min(upto, (step // redraw + 1) * redraw) if redraw else upto
 

@@ -159,7 +159,7 @@ class Report(NamedTuple):
 
 
 def not_stopped() -> Int[Array, ""]:
-    """The optimizer goes on."""
+    """The optimizer continues."""
     return jnp.zeros((), jnp.int32)
 
 
