@@ -145,7 +145,7 @@ class Labels(NamedTuple):
         Args:
             points: one point per row.
             value: one number per point.
-            stderr: its standard error, a number or one a point, not negative.
+            stderr: its standard error, one number or one per point, not negative.
             source: where they come from, for the record.
         """
         points = jnp.asarray(points)

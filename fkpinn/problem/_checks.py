@@ -158,7 +158,7 @@ def _few(points: Float[Array, "n z"]) -> Float[Array, "m z"]:
 
 
 def _times(problem: Problem, points: np.ndarray) -> np.ndarray:
-    """Times spread over the interval in which data are used, one a point."""
+    """Times spread over the interval in which data are used, one per point."""
     return np.linspace(0.0, problem.horizon or 0.0, len(points), endpoint=False)
 
 

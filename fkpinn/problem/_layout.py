@@ -190,7 +190,7 @@ class Layout(eqx.Module):
         Args:
             time: where there is one.
             x: the place.
-            values: of the parameters, for all or one row a point.
+            values: values of the parameters, for all points or one row per point.
         """
         return self._point(jnp, time, x, values)
 

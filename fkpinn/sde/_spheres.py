@@ -25,15 +25,15 @@ _TERMS = 18  # of the series of `screening`, exact to rounding up to 1 (1 / 18! 
 class Spheres(AbstractWalk):
     r"""Walk on spheres, for $\tfrac12\sigma^2\Delta u - c\,u + f = 0$ with $u = g$ on $\partial D$.
 
-    The diffusion is a constant number, the reaction $c \ge 0$ a constant, the drift zero and
-    each boundary condition `Dirichlet`; the source is any function. The one bias is that of the
-    end: within `width` of the boundary, $u$ is taken as linear across a layer of twice that width,
+    The diffusion is a constant number, the reaction $c \ge 0$ a constant, the drift zero and each
+    boundary condition `Dirichlet`; the source is any function. The only bias is that of the end:
+    within `width` of the boundary, $u$ is assumed to be linear across a layer of twice that width,
     an error of second order in `epsilon`. The number of steps grows with $\log(1/\epsilon)$, and in
     proportion to the dimension.
 
     Args:
-        epsilon: distance from the boundary at which a walk may end, over the domain's diameter, and
-            over half the number of dimensions from three on.
+        epsilon: distance from the boundary at which a walk may end, relative to the domain's
+            diameter; from three dimensions on, also divided by half the dimension.
     """
 
     epsilon: float = eqx.field(default=2e-4, static=True)
