@@ -88,7 +88,7 @@ def test_a_bound_says_whether_it_is_a_number():
     assert shape["sum"] == pytest.approx(sum(shape["terms"].values()))
     assert shape["largest"] == "residual points"
     known = Constants(*[0.5] * 8)
-    assert master_bound(**SIZES, constants=known)["meaning"].startswith("a number")
+    assert master_bound(**SIZES, constants=known)["meaning"].startswith("a value")
     with pytest.raises(ValueError, match=r"`bias` must be positive"):
         Constants(bias=-1.0)
 

@@ -207,7 +207,7 @@ def test_merton_without_jumps_is_black_and_scholes():
         (lambda: fk.CompoundPoisson(1.0, "normal"), "distribution of jumps"),
         (lambda: jumping_at(-1.0), "negative"),
         (lambda: jumping_at(math.inf), "finite"),
-        (lambda: jumping_at(lambda x: 1.0), "`bound` must be"),
+        (lambda: jumping_at(lambda x: 1.0), "`bound` is required"),
         (lambda: jumping_at(lambda x: x[0], bound=1.0), "not be negative"),
         (lambda: jumping_at(lambda x: 2.0 + x[0], bound=1.0), "exceed its `bound`"),
         (lambda: fk.Stable(2.0), "alpha"),

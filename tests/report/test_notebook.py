@@ -206,7 +206,7 @@ def test_certificates():
     words = checked(found._repr_html_())
     assert "Relative L2 error 1.2%, with 95% confidence between 0.9% and 1.5%" in words
     assert "64 paths from each of 1 new points (heun, time step 0.001), in 12.3 s" in words
-    assert "the time-step effect (0.08%)" in words and "nonlinearity" not in words
+    assert "the time-step effect (0.08%)" in words and "linearization" not in words
 
 
 def test_limits_on_a_line_of_powers_of_ten():
