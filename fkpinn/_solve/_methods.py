@@ -199,9 +199,7 @@ def _averaging(
     damping, settle = max(_POLISH, damping), round(whole * steps)
     if momentum > 0:
         settle = max(settle, steps - _MOST_CUT)
-    return NaturalGradient(
-        damping=damping, least=damping, momentum=momentum, settle=since + settle
-    )
+    return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=since + settle)
 
 
 def polish_weights(problem: Problem, settings: Settings) -> dict[str, Any]:

@@ -31,13 +31,13 @@ _MOST = 1000  # steps in a block
 
 
 class Phase(NamedTuple):
-    """A stretch of training with one optimizer.
+    """A phase of the training with one optimizer.
 
-    Without a weighting that of the phase before goes on, with what it has learned. `redraw` is
-    the number of steps between fresh points; with 0 they stay. A phase has `times` as many points
-    as the loss that was given, or a share of them if that is below one. One that `continues` goes
-    on with the count of steps of the phase before, which weights may depend on, and with the memory
-    of its optimizer if that is the same.
+    Without a weighting, the one of the phase before is continued, with its trained values. `redraw`
+    is the number of steps between two draws of points; with 0 the points are kept. The number of
+    points is `times` that of the given loss, which may be below one. A phase that `continues` keeps
+    the count of steps of the phase before, on which weights may depend, and the state of its
+    optimizer if both optimizers are equal.
     """
 
     name: str
@@ -99,21 +99,21 @@ def fit(
 ) -> Fit:
     """Minimize the loss, phase by phase.
 
-    A phase ends after its steps, or where its optimizer sees no way on and says why. Where the
-    loss is no longer a number, the last good parameters are taken back and the next phase goes on
+    A phase ends after its steps, or when its optimizer cannot continue and reports why. If the loss
+    becomes NaN or infinite, the last finite parameters are restored and the next phase continues
     from there.
 
     Args:
         network: an equinox module, called with one point.
         loss: the terms.
-        phases: what to do, in order.
-        progress: told about losses as the run goes on.
-        watch: numbers worth seeing of a network, its error say; called at reports.
-        folder: checkpoints and `metrics.jsonl` go here. If there is a checkpoint of the same run,
-            training goes on from it, to the same parameters bit for bit. One of another problem,
-            network, loss, weighting or key is refused.
+        phases: the phases, in order.
+        progress: told about losses during the run.
+        watch: a function of the network that returns numbers to report, such as its error.
+        folder: folder for checkpoints and `metrics.jsonl`. If it contains a checkpoint of the same
+            run, training continues from it, to the same parameters bit for bit. A checkpoint of
+            another problem, network, loss, weighting or key raises an error.
         interval: seconds between two checkpoints.
-        key: for fresh points.
+        key: random key for new points.
     """
     check_phases(phases)
     with working_in(phases), using(current().with_everyone()):
@@ -349,7 +349,7 @@ def _for_phase(phase: Phase, now: _Left) -> _Left:
 
 
 def next_stop(redraw: int, step: int, count: int, end: int) -> int:
-    """Where a block of steps ends: at its count, at fresh points, or with the phase."""
+    """Where a block of steps ends: at its count, at a draw of points, or with the phase."""
     upto = min(step + count, end)
     return min(upto, (step // redraw + 1) * redraw) if redraw else upto
 
@@ -439,7 +439,7 @@ def precision(network: Any) -> str:
 
 def _not_a_number(phase: Phase, step: int, good: State) -> str:
     return (
-        f"{phase.name}: the loss was no longer a number at step {step}; the parameters of step "
-        f"{int(good.step)} were taken back. Try a smaller learning rate or more damping, float64, "
+        f"{phase.name}: the loss became NaN or infinite at step {step}; the parameters of step "
+        f"{int(good.step)} were restored. Try a smaller learning rate or more damping, float64, "
         f"or look for points where a coefficient is infinite."
     )

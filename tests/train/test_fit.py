@@ -191,7 +191,7 @@ def test_a_loss_that_ends_being_a_number_is_rolled_back():
     ]
     run = fit(*start(), bad, key=jr.key(3))
     (why,) = run.stopped
-    assert "wild: the loss was no longer a number" in why and "Try a smaller learning rate" in why
+    assert "wild: the loss became NaN or infinite" in why and "Try a smaller learning rate" in why
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(run.network))
     assert run.history[-1]["phase"] == "calm"
 
@@ -296,9 +296,9 @@ def test_several_runs_at_once_are_those_one_by_one():
 def test_several_runs_must_be_alike():
     networks, losses, keys = several()
     other = MLP(*PROBLEM.bounds(), (6,), output_scale=2.0, key=jr.key(0))
-    with pytest.raises(ValueError, match="`networks` must differ in the numbers of their arrays"):
+    with pytest.raises(ValueError, match="`networks` must differ only in the values"):
         fit_many([*networks[:2], other], losses, phases(), keys=keys)
-    with pytest.raises(ValueError, match="must be as many"):
+    with pytest.raises(ValueError, match="must have the same length"):
         fit_many(networks, losses[:1], phases(), keys=keys)
 
 
@@ -309,7 +309,7 @@ def test_one_bad_run_does_not_spoil_the_others():
     wild = [Phase("steep", GradientDescent(1e-3), 5)]
     calm, lost = fit_many(networks, losses, wild, keys=keys)
     assert calm.stopped == [] and calm.history[-1]["step"] == 5
-    assert "no longer a number" in lost.stopped[0]
+    assert "became NaN or infinite" in lost.stopped[0]
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(lost.network))
 
 
