@@ -96,10 +96,10 @@ def test_tables_are_of_the_rows_there_are():
         row("laplace-10d", "skfem", 0, note="not possible: mesh"),
     )  # fmt: skip
     shown = _table.table(found)
-    assert "3.0e-01 (5.0e-01)" in shown and "**1.0e-03**" in shown and "not possible" in shown
-    assert "| 6.0e-01 | 1.0e-03 | 50 |" in _table.same_time(found)
+    assert "0.3 (0.5)" in shown and "**1.0e-3**" in shown and "not possible" in shown
+    assert "| 0.6 | 1.0e-3 | 50 |" in _table.same_time(found)
     assert _table.error_at(found["records"][0]["curve"], 5.0) is None
-    assert "between 9.0e-04 and 2.0e-03" in _table.told(found)
+    assert "between 9.0e-4 and 2.0e-3" in _table.told(found)
     assert "| `laplace-10d` | – |" in _table.effort(found)
     assert "1 of 1 runs" in peers.page(found)
 
@@ -107,7 +107,7 @@ def test_tables_are_of_the_rows_there_are():
 def test_pages_are_filled_and_pictures_drawn(tmp_path):
     found = record(row("poisson", "jinns", 0, 1.0, 0.5))
     text = docs.filled("a\n<!-- errors -->\nold\n<!-- end -->\nb\n", found)
-    assert "old" not in text and "5.0e-01" in text and docs.filled(text, found) == text
+    assert "old" not in text and "| **0.5** |" in text and docs.filled(text, found) == text
     assert _figure.draw(found, tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -20,6 +20,12 @@ SAYS = {
 }  # fmt: skip
 
 
+def short(error: float) -> str:
+    """`0.35`, or `4.8e-3` where that is shorter."""
+    mantissa, exponent = f"{error:.1e}".split("e")
+    return f"{error:.2g}" if error >= 0.05 else f"{mantissa}e{int(exponent)}"
+
+
 def error_at(curve: Sequence[dict[str, Any]], seconds: float) -> float | None:
     """The error that was reached last by then; None if there was nothing yet."""
     past = [point["error"] for point in curve if point["seconds"] <= seconds]
@@ -84,9 +90,9 @@ def _cell(s: dict[str, Any] | None, best: float) -> str:
         return "–"
     if s["error"] is None or not math.isfinite(s["error"]):
         return s["note"] or "no number"
-    text = f"{s['error']:.1e}"
+    text = short(s["error"])
     text = f"**{text}**" if s["error"] == best else text
-    spread = f" ({s['worst']:.1e})" if s["seeds"] > 1 and s["worst"] > s["error"] else ""
+    spread = f" ({short(s['worst'])})" if s["seeds"] > 1 and s["worst"] > s["error"] else ""
     return text + spread
 
 
@@ -106,8 +112,8 @@ def same_time(record: dict[str, Any]) -> str:
             ends = [r["curve"][-1] for r in own]
             rows.append((
                 f"`{problem}`", TITLES[tool],
-                f"{statistics.median(then):.1e}" if len(then) == len(own) else "none yet",
-                f"{statistics.median(e['error'] for e in ends):.1e}",
+                short(statistics.median(then)) if len(then) == len(own) else "none yet",
+                short(statistics.median(e["error"] for e in ends)),
                 f"{statistics.median(e['seconds'] for e in ends):.0f}",
             ))  # fmt: skip
     heads = ("problem", "", f"error at {budget:.0f} s", "error at its end", "seconds")
@@ -142,11 +148,11 @@ def told(record: dict[str, Any]) -> str:
             last, certificate = own[0]["curve"][-1], own[0].get("certificate")
             if certificate:
                 low, high = certificate["ci_low"], certificate["ci_high"]
-                says = f"error between {low:.1e} and {high:.1e}"
+                says = f"error between {short(low)} and {short(high)}"
             else:
                 losses = [p["loss"] for p in own[0]["curve"] if p["loss"] is not None]
                 says = f"loss {losses[-1]:.1e}" if losses and tool in PEERS else "nothing"
-            rows.append((f"`{problem}`", TITLES[tool], says, f"{last['error']:.1e}"))
+            rows.append((f"`{problem}`", TITLES[tool], says, short(last["error"])))
     return markdown_table(("problem", "", "says", "true error"), rows)
 
 

@@ -13,7 +13,7 @@ from fkpinn._records import write_bytes
 
 from .._common import ROOT
 from ._figure import draw
-from ._table import PEERS, effort, main_budget, same_time, table, told
+from ._table import PEERS, effort, main_budget, same_time, short, table, told
 
 PAGE = ROOT / "docs/usage/peers.md"
 README = ROOT / "README.md"
@@ -46,11 +46,11 @@ def row(record: dict[str, Any]) -> str:
     budget = main_budget(summary)
     for problem in ("poisson", "schrodinger", "met", "committor"):
         errors = [
-            s["error"] for s in summary
+            s["worst"] for s in summary
             if s["problem"] == problem and s["tool"] in PEERS and s["tool"] != "skfem"
-            and s["budget"] == budget and s["error"] is not None
+            and s["budget"] == budget and s["worst"] is not None
         ]  # fmt: skip
-        cells.append(f"{min(errors):.1e}" if errors else "–")
+        cells.append(short(min(errors)) if errors else "–")
     name = f"best of four [other tools](docs/usage/peers.md), one core, {budget or 0:.0f} s"
     return "| " + " | ".join((name, *cells)) + " |"
 

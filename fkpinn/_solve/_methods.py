@@ -14,6 +14,7 @@ _POLISH = 1e-6  # and of the last ones, or more if the settings say so
 _POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
 _WHOLE = 0.6  # share of steps that are whole ones, where later ones average over points
+_LATE_WHOLE = 0.8  # the same share of the late steps with momentum of their own, still far away
 _MOST_CUT = 40  # steps with momentum that average over points: later ones hardly move
 _EARLY = 0.6  # share of steps that take fewer points, if the settings say so
 _NATURAL_STEPS = 500  # where a method needs them and the settings name none
@@ -81,11 +82,15 @@ def natural_phases(work: Weighted) -> list[Phase]:
     )
     phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
     early = round(_EARLY * steps)
-    if training.early_points < 1 and 0 < early < steps:
+    if (training.early_points < 1 or training.late_momentum > 0) and 0 < early < steps:
         whole = phases.pop()
         few = whole._replace(steps=early, times=training.early_points)
         last = whole._replace(steps=steps - early, weighting=None, continues=True)
-        phases = [few._replace(name="natural gradient, few points"), last]
+        if training.late_momentum > 0:
+            momentum, left = training.late_momentum, steps - early
+            late = _averaging(training.damping, momentum, left, _LATE_WHOLE, since=early)
+            last = last._replace(optimizer=late)
+        phases = [few._replace(name="natural gradient, early"), last]
     if training.polish_steps and not _come_as_rounds(work.settings):
         final = work.given or Fixed(polish_weights(work.problem, work.settings) | {"labels": 0.0})
         last = polisher(work.settings, training.polish_steps)
@@ -183,13 +188,20 @@ def for_method(settings: Settings, method: str) -> Settings:
 
 def polisher(settings: Settings, steps: int, whole: float = _WHOLE) -> NaturalGradient:
     """The optimizer of the last steps, of which that share are whole ones."""
+    training = settings.training
+    return _averaging(training.damping, training.momentum, steps, whole)
+
+
+def _averaging(
+    damping: float, momentum: float, steps: int, whole: float = _WHOLE, since: int = 0
+) -> NaturalGradient:
+    """For the last steps of a training, which are counted from `since`."""
     # With fresh points in every step and less damping, directions that these points hardly
     # determine would be moved by chance; towards the end that chance is averaged out.
-    momentum = settings.training.momentum
-    damping, settle = max(_POLISH, settings.training.damping), round(whole * steps)
+    damping, settle = max(_POLISH, damping), round(whole * steps)
     if momentum > 0:
         settle = max(settle, steps - _MOST_CUT)
-    return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=settle)
+    return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=since + settle)
 
 
 def polish_weights(problem: Problem, settings: Settings) -> dict[str, Any]:
