@@ -89,7 +89,7 @@ def _cell(s: dict[str, Any] | None, best: float) -> str:
     if s is None:
         return "–"
     if s["error"] is None or not math.isfinite(s["error"]):
-        return s["note"] or "no number"
+        return "failed" if (s["note"] or "").startswith("failed") else s["note"] or "no number"
     text = short(s["error"])
     text = f"**{text}**" if s["error"] == best else text
     spread = f" ({short(s['worst'])})" if s["seeds"] > 1 and s["worst"] > s["error"] else ""
