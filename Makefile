@@ -24,7 +24,7 @@ $(VENV)/.docs: $(VENV)/.installed
 
 install: $(VENV)/.installed  ## Create .venv with everything demo and test need
 
-demo: install  ## Solve the mean exit time problem, quickly, and say where the report is
+demo: install  ## Solve the mean exit time problem, quickly, and print the path of the report
 	$(BIN)/fkpinn solve met --preset quick --out runs/demo
 
 lint: install  ## Style, format and types
@@ -40,13 +40,13 @@ lint: install  ## Style, format and types
 	    echo "pyright cannot start here (it needs Node and, once, the network): types not checked"; \
 	fi
 
-test: install  ## Lint and the fast test suite, side by side
+test: install  ## Lint and the fast test suite, in parallel
 	@$(MAKE) --no-print-directory -j 2 lint fast
 
-fast: install  ## The fast test suite alone
+fast: install  ## The fast test suite only
 	$(PYTEST) -m "not slow and not broad"
 
-test-broad: install  ## What the fast tests say, of more cases and of whole runs
+test-broad: install  ## The claims of the fast tests on more cases and whole runs
 	$(PYTEST) -m "broad and not slow"
 
 test-slow: install  ## The slow tests only
@@ -56,9 +56,9 @@ coverage: install  ## Branch coverage of the fast tests
 	@$(PIP) install -c constraints.txt pytest-cov
 	$(PYTEST) -m "not slow and not broad" --cov --cov-report=term-missing:skip-covered
 
-docs: $(VENV)/.docs  ## Build the documentation into site/, strictly
+docs: $(VENV)/.docs  ## Build the documentation into site/, in strict mode
 	$(BIN)/zensical build --clean --strict
 
-clean:  ## Remove everything that can be rebuilt, .venv included; runs/ stays
+clean:  ## Remove everything that can be rebuilt, including .venv; keeps runs/
 	rm -rf $(VENV) build dist site .cache .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
 	find fkpinn tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""A front that moves: Allen-Cahn on a square, the edge of a disk shrinks by its curvature."""
+"""A moving front: Allen-Cahn on a square, where a disk shrinks by its curvature."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,4 @@
-"""When to exercise: an American put, its boundary, and bounds that hold its price."""
+"""When to exercise: an American put, its exercise boundary, and bounds of its price."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +10,7 @@ STRIKE = 100.0
 
 
 def main(picture: str = "american_put.png", preset: str = "quick", n_paths: int = 4000) -> float:
-    """Solve, draw value and boundary, and return the middle of both bounds of the price."""
+    """Solve, draw value and boundary, and return the mean of both bounds of the price."""
     problem = fk.catalogue("american-put").problem
     solution = fk.solve(problem, preset=preset, seed=0)
     times, prices = np.linspace(0.0, 0.99, 100), np.linspace(70.0, 130.0, 601)

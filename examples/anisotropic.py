@@ -1,4 +1,4 @@
-"""Diffusion along fibres: a full matrix that turns from place to place."""
+"""Diffusion along fibres: a diffusion matrix that rotates with position."""
 
 import jax.numpy as jnp
 

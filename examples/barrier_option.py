@@ -1,4 +1,4 @@
-"""A call on two assets that is settled at barriers, by the Black-Scholes equation on a box."""
+"""A call on two assets with barriers, by the Black-Scholes equation on a box."""
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -10,7 +10,7 @@ RATE, VOLATILITY, CORRELATION, STRIKE = 0.03, 0.25, 0.4, 100.0
 
 
 def main(picture: str = "barrier_option.png", preset: str = "quick") -> float:
-    """Solve, draw today's price, and return it at the money with its interval printed."""
+    """Solve, draw today's price, print it at the money with its interval, and return it."""
     # in the logarithms of the prices the coefficients are constant
     low, high = jnp.log(60.0), jnp.log(160.0)
     mixing = jnp.array([[1.0, 0.0], [CORRELATION, (1 - CORRELATION**2) ** 0.5]])
@@ -35,7 +35,7 @@ def main(picture: str = "barrier_option.png", preset: str = "quick") -> float:
 
 
 def draw(picture: str, solution) -> None:
-    """Today's price over the prices of the two assets."""
+    """Today's price against the prices of the two assets."""
     price = np.linspace(60.1, 159.9, 120)
     first, second = np.meshgrid(price, price)
     logs = np.log(np.stack([first, second], axis=-1)).reshape(-1, 2)

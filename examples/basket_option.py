@@ -22,7 +22,7 @@ def closed_form(points: np.ndarray) -> np.ndarray:
 
 
 def today(spots: np.ndarray) -> np.ndarray:
-    """Points at the start, with all prices the same."""
+    """Points at the initial time, with all prices equal."""
     return np.c_[np.zeros(len(spots)), np.repeat(spots[:, None], ASSETS, axis=1)]
 
 

@@ -1,4 +1,4 @@
-"""Fisher-KPP two ways: a network, and branching particles that need none."""
+"""Fisher-KPP in two ways: by a network, and by branching particles without one."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import fkpinn as fk
 
 
 def main(picture: str = "branching.png", preset: str = "quick", n_paths: int = 4000) -> float:
-    """Solve, label by branching, draw both, and return their largest distance in error bars."""
+    """Solve, label by branching, draw both, return their largest difference in standard errors."""
     problem, exact = fk.catalogue("fisher-kpp")
     solution = fk.solve(problem, preset=preset, seed=0)
     at = np.stack([np.zeros(13), np.linspace(-2.0, 2.0, 13)], axis=1).astype(np.float32)

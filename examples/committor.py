@@ -4,7 +4,7 @@ import fkpinn as fk
 
 
 def main(picture: str = "committor.png", preset: str = "quick") -> float:
-    """Solve, draw, and return the chance to reach B before A from between them."""
+    """Solve, draw, and return the probability to reach B before A from between them."""
     problem = fk.catalogue("committor").problem
     solution = fk.solve(problem, preset=preset, seed=0)
     solution.plot(picture)

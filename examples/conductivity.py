@@ -1,4 +1,4 @@
-"""Conductivity and losses of a rod from noisy temperatures, and a band around the profile."""
+"""Conductivity and heat loss of a rod from noisy temperatures, with a confidence band."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,7 +37,7 @@ def exact(x):
 
 
 def draw(picture: str, solution, data, found) -> None:
-    """Measurements, and profiles of the posterior law."""
+    """Measurements, and temperature profiles of the posterior distribution."""
     x = np.linspace(0.0, 1.0, 101)
     draws = [
         np.asarray(solution(x[:, None], kappa=kappa, loss=loss))

@@ -1,4 +1,4 @@
-"""Leave a room soon, and cheaply: a controlled exit problem and its best control."""
+"""Leave a room quickly and cheaply: a controlled exit problem and its optimal control."""
 
 import jax
 import jax.numpy as jnp

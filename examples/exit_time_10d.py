@@ -1,4 +1,4 @@
-"""A mean exit time in ten dimensions, where no mesh goes and no formula is known."""
+"""A mean exit time in ten dimensions, where no mesh is possible and no formula is known."""
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -10,7 +10,7 @@ STIFFNESS = np.linspace(0.5, 2.0, 10)  # of springs along the axes
 
 
 def main(picture: str = "exit_time_10d.png", preset: str = "quick") -> float:
-    """Solve, draw, print the error that paths measure, and return the time from the center."""
+    """Solve, draw, print the error measured by paths, and return the time from the center."""
     ball = fk.Ball([0.0] * 10, 1.0)
     springs = lambda x: 0.5 * jnp.sum(jnp.asarray(STIFFNESS, x.dtype) * x**2)
     problem = fk.mean_exit_time(ball, springs, beta=8.0, name="springs in ten dimensions")

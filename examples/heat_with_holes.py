@@ -1,4 +1,4 @@
-"""Heat in a plate with two holes, one cold, one isolated, until a final time."""
+"""Heat in a plate with two holes, one cold, one insulated, until a final time."""
 
 import jax.numpy as jnp
 
@@ -6,7 +6,7 @@ import fkpinn as fk
 
 
 def main(picture: str = "heat_with_holes.png", preset: str = "quick") -> float:
-    """Solve, draw the temperature after the whole time, and return it at a point."""
+    """Solve, draw the temperature at the final time, and return it at a point."""
     plate = (
         fk.Box([-1, -1], [1, 1], name="edge")
         - fk.Ball([-0.4, 0.0], 0.3, name="cold")

@@ -1,4 +1,4 @@
-"""The volatility behind noisy option prices, with limits."""
+"""The volatility implied by noisy option prices, with confidence limits."""
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -38,13 +38,13 @@ def main(
 
 
 def black_scholes(x, sigma: float):
-    """The price of a call over its strike."""
+    """Prices of a call against its strike."""
     up = (x + RATE + 0.5 * sigma**2) / sigma
     return np.exp(x) * norm.cdf(up) - np.exp(-RATE) * norm.cdf(up - sigma)
 
 
 def draw(picture: str, solution, moneyness, quotes, found) -> None:
-    """Quotes and what the samples make of them."""
+    """Quotes, and prices by the posterior samples."""
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")
     axes[0].errorbar(moneyness, quotes.values, 2e-3, fmt="o", label="quotes, 95 %")
     points = np.stack([np.zeros(61), np.linspace(-0.3, 0.3, 61)], axis=1)

@@ -13,13 +13,13 @@ from fkpinn.problem import merton_price
 
 
 def black_scholes(strike: float, volatility: float) -> float:
-    """Price of a call on an asset at 100 a year before its end, at 5 % interest."""
+    """Price of a call on an asset at 100, one year before maturity, at 5 % interest."""
     d = (math.log(100.0 / strike) + 0.05) / volatility + 0.5 * volatility
     return 100.0 * norm.cdf(d) - strike * math.exp(-0.05) * norm.cdf(d - volatility)
 
 
 def implied(price: float, strike: float) -> float:
-    """The volatility without jumps that makes this price."""
+    """The volatility that gives this price without jumps."""
     return brentq(lambda sigma: black_scholes(strike, sigma) - price, 1e-3, 2.0)
 
 

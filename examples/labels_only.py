@@ -1,4 +1,4 @@
-"""Values at some points, with error bars, and no network at all."""
+"""Values with error bars at some points, without a network."""
 
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -8,7 +8,7 @@ import fkpinn as fk
 
 
 def main(picture: str = "labels_only.png", n_paths: int = 4000) -> float:
-    """Walk from points on a line, draw values with their 95% intervals, return the middle one."""
+    """Label points on a line, draw values with their 95% intervals, return the middle one."""
     problem = fk.catalogue("met").problem
     line = jnp.stack([jnp.linspace(-1.8, 1.8, 19), jnp.zeros(19)], axis=1)
     labels = fk.estimate_labels(problem, line, n_paths=n_paths, dt=1e-2, seed=0)

@@ -1,10 +1,10 @@
-"""How long a particle stays in a double well (the third problem of the paper)."""
+"""Mean time to leave a hexagon with a double well (the third problem of the paper)."""
 
 import fkpinn as fk
 
 
 def main(picture: str = "mean_exit_time.png", preset: str = "quick") -> float:
-    """Solve, draw, and return the mean exit time from the saddle, with its interval printed."""
+    """Solve, draw, print the mean exit time from the saddle with its interval, and return it."""
     well = lambda x: 0.25 * (x[0] ** 2 - 1) ** 2 + 0.5 * x[1] ** 2
     hexagon = fk.RegularPolygon(sides=6, circumradius=2.0)
     problem = fk.mean_exit_time(hexagon, potential=well, beta=5.0, name="mean exit time")

@@ -1,4 +1,4 @@
-"""Labels from measurements, with error bars, in place of Monte Carlo averages."""
+"""Labels from measurements, with error bars, instead of Monte Carlo averages."""
 
 import jax.random as jr
 import matplotlib.pyplot as plt

@@ -6,7 +6,7 @@ import fkpinn as fk
 
 
 def main(picture: str = "poisson.png", preset: str = "quick") -> float:
-    """Solve, draw, print the error that paths measure, and return a value."""
+    """Solve, draw, print the error measured by paths, and return a value."""
     problem, exact = fk.catalogue("poisson")
     solution = fk.solve(problem, preset=preset, seed=0)
     solution.plot(picture)

@@ -16,7 +16,7 @@ PROCESSES = {
 
 
 def main(picture: str = "stable_exit.png", n_paths: int = 20_000) -> float:
-    """Label, draw beside the closed forms, and return the largest distance in standard errors."""
+    """Label, compare with closed forms, return the largest difference in standard errors."""
     radii = np.linspace(0.05, 0.95, 10)
     points = jnp.asarray(np.stack([radii, np.zeros(10)], axis=1))
     line = np.linspace(0.0, 1.0, 200)

@@ -1,4 +1,4 @@
-"""Mean exit times from a double well at all temperatures, and the slope of their Arrhenius line."""
+"""Mean exit times from a double well at all temperatures, and the slope of the Arrhenius plot."""
 
 import jax
 import matplotlib.pyplot as plt
@@ -37,7 +37,7 @@ def main(
 
 
 def lowest(domain) -> float:
-    """The lowest potential on the boundary, which paths have to climb to."""
+    """The lowest potential on the boundary: the barrier that paths have to cross."""
     one = fk.mean_exit_time(domain, potential, beta=2.0)
     wall = fk.sample_boundary(one, 4000, key=jax.random.key(0)).points
     return float(np.min(jax.vmap(potential)(wall)))

@@ -1,4 +1,4 @@
-"""Boundary value problems, solved by networks that Feynman–Kac labels guide.
+"""Boundary value problems solved by neural networks guided by Feynman–Kac labels.
 
 Names load on first use (PEP 562), so `import fkpinn` and `fkpinn --help` do not pay for jax.
 """

@@ -61,22 +61,22 @@ class Lanes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Compute:
-    """Device and sizes of chunks; `Compute.here()` fits them to the device of this process.
+    """Device and chunk sizes; `Compute.here()` chooses them for the device of this process.
 
-    Chunk sizes are read when a function is compiled. They change the speed, never what is computed.
+    Chunk sizes are used when a function is compiled. They change the speed, never the results.
 
     Args:
-        backend: `cpu`, `gpu` or another name that jax has for the device.
-        threads: processor cores that paths are spread over.
-        row_chunk: rows of a loss whose derivatives stay in a core's cache; None for as many
-            as `row_entries` allow.
+        backend: jax's name of the device, such as `cpu` or `gpu`.
+        threads: CPU cores that share the paths.
+        row_chunk: rows of the loss whose derivatives fit into a core's cache; None for as many as
+            `row_entries` allows.
         row_entries: numbers that the derivatives of one chunk of rows may keep; 0 for small chunks
             that stay in a cache.
-        lanes: how paths run side by side; by default chosen for their number.
-        devices: that share the work, by default all that this process sees. Their number changes no
-            bit of a label.
-        everyone: the devices of all processes, where there are several; paths and steps of the
-            training are spread over these.
+        lanes: how many paths run at the same time; by default chosen from their number.
+        devices: devices that share the work, by default all that this process sees. Labels are
+            bitwise the same for any number of devices.
+        everyone: the devices of all processes, if there are several; they share paths and training
+            steps.
     """
 
     backend: str
@@ -93,7 +93,7 @@ class Compute:
         return _on_backend(jax.default_backend())
 
     def limited(self, devices: int | Sequence[int]) -> "Compute":
-        """The same with so many devices, or with these, by their numbers in this process."""
+        """The same with this number of devices, or with the devices of these indices."""
         there = jax.local_devices(backend=self.backend)
         which = list(range(devices)) if isinstance(devices, int) else list(devices)
         if not which or len(set(which)) < len(which) or not set(which) <= set(range(len(there))):
@@ -122,7 +122,7 @@ class Compute:
     def first_precision(self) -> str:
         """Of paths that may be run again in double precision.
 
-        An accelerator spends its time on compiling, for each precision anew.
+        On an accelerator most of the time is compilation, which is repeated for each precision.
         """
         return "float32" if self.on_cpu else "float64"
 
@@ -227,7 +227,7 @@ def in_context(work: Callable[..., _R]) -> Callable[..., _R]:
 
 
 def start_thread(work: Callable[[], Any]) -> threading.Thread:
-    """Run something beside, in the precision and on the device of now."""
+    """Run something in another thread, in the current precision and on the current device."""
     thread = threading.Thread(
         target=in_context(work)
     )  # no daemon: those that compile at exit crash
@@ -281,8 +281,8 @@ def keep_compiled_code() -> Path | None:
         folder = _private(_cache_root(told) / _generation())
     except OSError as error:
         warnings.warn(
-            f"Compiled code is not kept for the next run: {error}. Name a folder of your own in "
-            f"`{_SWITCH}`, or set it to `off`.",
+            f"Compiled code is not cached for the next run: {error}. Set `{_SWITCH}` to a folder "
+            f"of your own, or to `off`.",
             stacklevel=2,
         )
         return None

@@ -1,4 +1,4 @@
-"""Functions of one point that know their own derivatives."""
+"""Functions of one point that provide their own derivatives."""
 
 import abc
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Taylor(NamedTuple):
 
 
 class AbstractField(eqx.Module):
-    """A function of one point with a fast way to its derivatives, a network say."""
+    """A function of one point with fast derivatives, for example a network."""
 
     @abc.abstractmethod
     def __call__(self, z: SpaceTimePoint) -> Scalar:

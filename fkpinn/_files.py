@@ -53,7 +53,7 @@ def unpack(
         found = read_arrays(content, None if others else names)
     except _UNREADABLE as error:
         raise Damaged(
-            f"`{path}` is damaged, or no {kind}: {brief(error)}. Delete it and run again."
+            f"`{path}` is damaged or not a {kind}: {brief(error)}. Delete it and run again."
         ) from error
     missing = [name for name in names if name not in found]
     if missing:
@@ -72,7 +72,7 @@ def read_arrays(
     Args:
         content: the bytes of the file.
         names: which arrays.
-        most: they may take so many times the room of the file; more than 1 if compressed.
+        most: limit of their size, relative to the size of the file; more than 1 if compressed.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = {m.filename.removesuffix(".npy"): m for m in file.infolist()}

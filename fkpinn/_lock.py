@@ -21,13 +21,13 @@ def alone(lock: Path, what: Path) -> Iterator[None]:
 
     Args:
         lock: the file to lock, see `locked`.
-        what: what it stands for, as the user knows it.
+        what: its name in messages to the user.
     """
     with locked(lock) as ours:
         if not ours:
             raise RuntimeError(
-                f"`{what}` is in use: another process is at work there. Wait until it has ended, "
-                f"or choose another `--out`."
+                f"`{what}` is in use by another process. Wait until that has ended, or choose "
+                f"another `--out`."
             )
         yield
 

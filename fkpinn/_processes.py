@@ -79,7 +79,7 @@ def run_tasks(
                     continue
                 again = code != _REFUSED and started[name] < tries
                 how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-                say(f"{name}: {how}{', starting it again' if again else ''}")
+                say(f"{name}: {how}{', restarting it' if again else ''}")
                 if again:
                     waiting.append(one.task)
                 else:

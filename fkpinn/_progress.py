@@ -14,7 +14,7 @@ class AbstractProgress(Protocol):
 
         Args:
             description: what is being done, in a few words.
-            total: how many units of work there are; `None` if nobody knows.
+            total: number of units of work; `None` if unknown.
         """
         ...
 
@@ -23,7 +23,7 @@ class AbstractProgress(Protocol):
 
         Args:
             completed: counted from the start of the phase, not from the last call.
-            **shown_metrics: numbers worth showing beside the bar, such as `loss`.
+            **shown_metrics: numbers to show next to the bar, such as `loss`.
         """
         ...
 
@@ -33,7 +33,7 @@ class AbstractProgress(Protocol):
 
 
 class SilentProgress:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def start(self, description: str, total: int | None) -> None:
         """Ignore the phase."""
@@ -46,7 +46,7 @@ class SilentProgress:
 
 
 class Renamed:
-    """Progress whose phases go by another name, since what runs them does not know what for."""
+    """Progress whose phases get other names than those given by the code that runs them."""
 
     def __init__(self, inner: AbstractProgress, name: str):
         self.inner: AbstractProgress = inner
@@ -91,7 +91,7 @@ class TensorBoardProgress:
     """Curves for TensorBoard: one for every number that a phase reports.
 
     `pip install "fkpinn[tensorboard]"` brings what it needs; `tensorboard --logdir FOLDER` shows
-    them, also while a run goes on.
+    them, also during a run.
 
     Args:
         folder: where the event files go.

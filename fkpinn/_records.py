@@ -18,7 +18,7 @@ from typing import Any
 
 _UNFINISHED = ".unfinished"
 _WAITS = (0.01, 0.05, 0.2, 0.5)  # seconds
-_SPACE = "Free some space, then run the same command: what was written before is whole."
+_SPACE = "Free some disk space, then repeat the command: files written before are intact."
 _RIGHTS = "Choose a folder that you may write to."
 _ADVICE = {
     errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EFBIG: _SPACE,
@@ -31,8 +31,8 @@ class Errors:
     """Distance to a reference: root mean squares over points, and the largest difference.
 
     `constant` and `linear` are the relative L2 errors of the best constant and of the best affine
-    function, and `skill` is `l2_rel` over the smaller of them: one for what has learnt nothing.
-    `linear` is NaN where the points are too few to fit one.
+    function, and `skill` is `l2_rel` divided by the smaller of them: one for a network that has
+    learnt nothing. `linear` is NaN if there are too few points to fit an affine function.
     """
 
     l2_abs: float
@@ -82,7 +82,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def finished(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; at the end it is renamed, or removed."""
+    """A temporary file next to `path` to write to; at the end it is renamed, or removed."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_UNFINISHED}")
@@ -117,7 +117,7 @@ def writing(path: Path) -> Iterator[None]:
         number, why = error.errno, error.strerror or str(error)
         if number == errno.EEXIST:  # a file where a folder should be
             number, why = errno.ENOTDIR, os.strerror(errno.ENOTDIR)
-        advice = _ADVICE.get(number or 0, "Look after the disk, or write elsewhere.")
+        advice = _ADVICE.get(number or 0, "Check the disk, or write to another folder.")
         text = f"`{path}` cannot be written: {why}. {advice}"
         raise (OSError(number, text) if number else OSError(text)) from error
 

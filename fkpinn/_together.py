@@ -40,7 +40,7 @@ def join(
     if 0 < len(missing) < len(given):
         raise ValueError(
             f"`--distributed` needs --coordinator, --num-processes and --process-id, or none of "
-            f"them where SLURM, Open MPI or Kubernetes tell; {', '.join(missing)} is missing."
+            f"them under SLURM, Open MPI or Kubernetes; {', '.join(missing)} is missing."
         )
     if num_processes is not None and not 0 <= (process_id or 0) < num_processes:
         raise ValueError(
@@ -53,8 +53,8 @@ def join(
         )
     except (ValueError, RuntimeError) as error:
         raise RuntimeError(
-            f"The processes could not join: {error}. Where no queue tells, give `--coordinator "
-            f"HOST:PORT --num-processes N --process-id K` to each of them."
+            f"The processes could not connect: {error}. Outside SLURM, Open MPI and Kubernetes, "
+            f"give `--coordinator HOST:PORT --num-processes N --process-id K` to each of them."
         ) from None
     with _no_chatter():
         _sent(b"0", 1)  # connects
@@ -74,7 +74,7 @@ def _no_chatter() -> Iterator[None]:
 
 
 def several() -> bool:
-    """Whether there is another process; alone no device is touched to know."""
+    """Whether there are other processes; if not, no device is initialized."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 

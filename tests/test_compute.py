@@ -78,7 +78,7 @@ def test_folders_of_others_are_not_trusted(monkeypatch, tmp_path):
     found = kept(monkeypatch, tmp_path)
     assert found is not None
     found.chmod(0o777)
-    with pytest.warns(UserWarning, match="Compiled code is not kept.*written by others"):
+    with pytest.warns(UserWarning, match="Compiled code is not cached.*written by others"):
         assert kept(monkeypatch, tmp_path) is None
     found.chmod(0o700)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
@@ -88,7 +88,7 @@ def test_folders_of_others_are_not_trusted(monkeypatch, tmp_path):
 
 def test_a_folder_that_cannot_be_made_costs_a_warning_only(monkeypatch, tmp_path):
     (tmp_path / "cache").write_text("a file")
-    with pytest.warns(UserWarning, match="Name a folder of your own in `FKPINN_CACHE`"):
+    with pytest.warns(UserWarning, match="Set `FKPINN_CACHE` to a folder of your own"):
         assert kept(monkeypatch, tmp_path) is None
 
 

@@ -89,7 +89,7 @@ def test_a_folder_is_resumed_and_loaded(solution, folder):
         fk.Interval(0.0, 1.0), diffusion=lambda x, kappa: kappa, source=1.0,
         parameters={"kappa": (0.5, 2.0)},
     )  # fmt: skip
-    with pytest.raises(ValueError, match="another problem"):
+    with pytest.raises(ValueError, match="a different problem"):
         fk.load(folder / "solution.fkpinn", other)
 
 
@@ -99,7 +99,7 @@ def test_pictures_are_of_the_middle(solution, tmp_path):
     assert "kappa" in FAMILY._repr_html_()
     with pytest.raises(ValueError, match=r"solution\.at"):
         solution.to_xarray()
-    with pytest.raises(ValueError, match="of all its problems"):
+    with pytest.raises(ValueError, match="for the whole family"):
         solution.plot(certificate=solution.certify(n_points=16, n_paths=4, dt=1e-2))
 
 

@@ -138,10 +138,10 @@ def test_a_folder_in_use_is_refused(tmp_path, capsys):
     process = hold(tmp_path / "run.lock")
     for call in (words, ["solve", "--resume", str(tmp_path)], ["certify", str(tmp_path)]):
         assert main(call) == 1
-        assert "is in use: another process is at work there" in said(capsys)
+        assert "is in use by another process" in said(capsys)
     process.communicate("")
     assert main(words) == 2  # free again: another run lies there
-    assert "holds another run" in said(capsys)
+    assert "contains a different run" in said(capsys)
 
 
 def test_labels_in_the_making_are_refused(tmp_path, capsys):
@@ -173,9 +173,9 @@ def test_what_a_killed_process_was_writing_is_removed(tmp_path):
 @pytest.mark.parametrize(
     ("number", "advice"),
     [
-        (errno.ENOSPC, "Free some space"),
+        (errno.ENOSPC, "Free some disk space"),
         (errno.EACCES, "Choose a folder that you may write to"),
-        (errno.EIO, "Look after the disk"),
+        (errno.EIO, "Check the disk"),
     ],
 )
 def test_errors_of_the_disk_name_the_file(tmp_path, monkeypatch, number, advice):

@@ -33,8 +33,8 @@ def test_what_is_killed_or_fails_is_started_again(tmp_path):
     assert (tmp_path / "f").read_text() == "tried\n" * 2  # both tries
     assert (tmp_path / "r").read_text() == "tried\n"
     assert (tmp_path / "w").read_text() == "some words\n"
-    assert "dies: killed by signal 9, starting it again" in said
-    assert "fails: exit code 1, starting it again" in said and "fails: exit code 1" in said
+    assert "dies: killed by signal 9, restarting it" in said
+    assert "fails: exit code 1, restarting it" in said and "fails: exit code 1" in said
     assert "refused: exit code 2" in said
     assert ended[-1] == 2 and max(ended) == 2
 

@@ -47,6 +47,7 @@ from fkpinn.cli import main
 from fkpinn.loss import Fixed
 from fkpinn.nn import MLP, Size
 from fkpinn.train import Fit, NaturalGradient
+from fkpinn.train._fit import remembers
 
 # one worker makes what these tests share
 pytestmark = pytest.mark.xdist_group("solve")
@@ -169,7 +170,7 @@ def test_a_second_pass_of_labels_where_the_residual_is_large(tmp_path):
     assert not np.any(np.asarray(first.points) == np.asarray(second.points))
     both = first.joined(second)
     assert len(both.value) == settings.n_labels and both.n_paths == 20
-    with pytest.raises(ValueError, match=r"`other` must have as many paths a point"):
+    with pytest.raises(ValueError, match=r"`other` must have the same number of paths per point"):
         first.joined(second._replace(n_paths=3))
 
 
@@ -200,13 +201,13 @@ def test_a_run_without_a_certificate_keeps_its_network(tmp_path, monkeypatch):
     """Nor with a reference, which there is none of in three dimensions."""
 
     def fails(*given, **more):
-        raise fk.NoCertificate("the solution cannot be told from zero")
+        raise fk.NoCertificate("paths cannot distinguish it from zero")
 
     monkeypatch.setattr("fkpinn._solve._improve.measure", fails)
     settings = small.changed({"certificate.seconds": 1.0})
     result = run(EXIT, settings=settings, seed=1, out=tmp_path)
     assert result["certificate"] is None and result["errors"] is None
-    assert result["stopped"] == ["no certificate: the solution cannot be told from zero"]
+    assert result["stopped"] == ["no certificate: paths cannot distinguish it from zero"]
     assert (tmp_path / "solution.fkpinn").exists() and (tmp_path / "report.html").exists()
 
 
@@ -238,7 +239,7 @@ def test_certify_wants_a_finished_run(tmp_path):
             "settings": small.to_dict(),
         },
     )
-    with pytest.raises(ValueError, match="holds no solution yet"):
+    with pytest.raises(ValueError, match="has no solution yet"):
         certify_run(tmp_path)
 
 
@@ -276,7 +277,7 @@ def test_a_target_out_of_reach_is_said():
     assert "target 1e-09 not reached" in solution.stopped[-1]
     assert "Try `preset='best'`" in solution.stopped[-1]
     # one round shows that the second cannot do it
-    assert "another round at the best pace so far would end near" in solution.stopped[-1]
+    assert "another round at the best rate so far would end near" in solution.stopped[-1]
 
 
 @pytest.mark.slow
@@ -472,8 +473,9 @@ def test_a_round_ends_early_where_the_target_is_reached(
 
 def test_presets_look_at_the_dimension():
     plane, many = (settings_for("quick", fk.catalogue(n).problem) for n in ("met", "ou-exit-10d"))
-    assert plane == fk.Settings().changed({"training.early_points": 0.5}) == PRESETS["quick"]
-    assert many.training.early_points == 1.0
+    how = {"training.early_points": 0.5, "training.late_momentum": 0.9}
+    assert plane == fk.Settings().changed(how) == PRESETS["quick"]
+    assert (many.training.early_points, many.training.late_momentum) == (1.0, 0.0)
     assert many.points.visited == 0.5 and many.labels.likely and many.network.hard
     walls = settings_for("quick", fk.catalogue("double-well-committor-10d").problem)
     assert walls.network.hard and walls.points.n_boundary == plane.points.n_boundary
@@ -601,7 +603,7 @@ def test_labels_that_are_held_out_tell_when_training_leads_away(held_out):
     """Ten labels in a hundred are kept back; what comes to miss them is taken back."""
     found, seen = held_out([2.5, 2.005, 2.3, 2.0])
     assert found.network == 2.005 and len(seen) == 3  # 2.0 was never tried
-    assert "steps after 40 led away" in found.stopped[-1]
+    assert "grew after step 40" in found.stopped[-1]
     assert all(len(given.value) == 90 for given in seen)
     found, seen = held_out([2.5, 2.1, 2.3, 2.0], share=0.0)
     assert found.network == 2.0 and len(seen) == 4 and len(seen[0].value) == 100
@@ -611,9 +613,9 @@ def test_a_network_is_not_worse_than_its_labels(held_out):
     """What misses labels by ten times their noise gives way to regression, if that is better."""
     found, seen = held_out([2.5, 2.1], alone=2.02)
     assert found.network == 2.02 and len(seen) == 3
-    assert "plain regression on labels misses them by less" in found.stopped[-1]
+    assert "plain regression on the labels fits them better" in found.stopped[-1]
     found, _ = held_out([2.5, 2.1], alone=2.4)
-    assert found.network == 2.1 and found.stopped[-1].endswith("does no better")
+    assert found.network == 2.1 and found.stopped[-1].endswith("is no better")
     found, seen = held_out([2.5, 2.01], alone=2.0)
     assert found.network == 2.01 and len(seen) == 2 and not found.stopped  # as their noise has it
 
@@ -702,6 +704,19 @@ def test_the_first_steps_take_few_points():
     assert (whole.steps, whole.times) == (40, 1.0)
 
 
+def test_the_last_steps_may_have_momentum_of_their_own():
+    """They count on, so that labels fade on, and of their steps the last 40% are averaged."""
+    how = {"training.steps": 50, "training.late_momentum": 0.9}
+    work = Weighted(fk.catalogue("met").problem, fk.Settings().changed(how), None)
+    early, late = natural_phases(work)
+    assert (early.steps, early.times, late.steps, late.times) == (30, 1.0, 20, 1.0)
+    assert late.continues and late.weighting is None
+    assert (early.optimizer.momentum, late.optimizer.momentum) == (0.0, 0.9)
+    assert early.optimizer.settle is None and late.optimizer.settle == 30 + 12
+    assert late.optimizer.damping == late.optimizer.least == 1e-6
+    assert not remembers((early, late), 1)  # a damping of its own, and no momentum yet
+
+
 def test_no_other_optimizer_follows_the_one_that_was_asked_for(monkeypatch):
     monkeypatch.setattr(_train, "fit", lambda *_, **__: Fit("phases", Fixed(), [], [], 0.0))
     likely = Fit("likelihood", Fixed(), [], [], 0.0)
@@ -737,9 +752,9 @@ def test_a_problem_of_ones_own_in_one_dimension(tmp_path):
     np.testing.assert_array_equal(alone([[0.2], [0.7]]), loaded([[0.2], [0.7]]))
     assert loaded.plot(tmp_path / "line.png").read_bytes()[:4] == b"\x89PNG"
     other = fk.Problem(fk.Interval(0, 1), source=2.0, name=problem.name)
-    with pytest.raises(ValueError, match=r"holds the solution of another problem"):
+    with pytest.raises(ValueError, match=r"contains the solution of a different problem"):
         load(tmp_path / "solution.fkpinn", other)
-    with pytest.raises(ValueError, match=r"not in the catalogue: a folder cannot hold functions"):
+    with pytest.raises(ValueError, match=r"catalogue, and a folder cannot store functions"):
         fk.resume(tmp_path)
 
 
@@ -783,11 +798,11 @@ def test_altered_solutions_are_refused(solution, position, tmp_path):
     content = path.read_bytes()
     at = len(content) * position // 8
     path.write_bytes(content[:at])
-    with pytest.raises(ValueError, match=r"is damaged|is not a|holds"):
+    with pytest.raises(ValueError, match=r"is damaged|is not a|contains"):
         load(path, EXIT)
     turned = bytes(b ^ 0x5A for b in content[at : at + 40])
     path.write_bytes(content[:at] + turned + content[at + 40 :])
-    with pytest.raises(ValueError, match=r"is damaged|is not a|holds"):
+    with pytest.raises(ValueError, match=r"is damaged|is not a|contains"):
         load(path, EXIT)
 
 
@@ -842,7 +857,7 @@ def test_pickles_are_never_opened(tmp_path):
         ({"training.momentum": 1.0}, r"`training.momentum` must be at least 0 and below 1"),
         ({"labels.dt": -1.0}, "`labels.dt` must be positive"),
         ({"training.polish_times": 0}, "`training.polish_times` must be at least 1"),
-        ({"points.adaptive": True, "points.visited": 0.5}, "both say where points go"),
+        ({"points.adaptive": True, "points.visited": 0.5}, "both choose the collocation points"),
         ({"labels.n_paths": 1}, "`labels.n_paths` must be at least 2"),
     ],
 )
@@ -888,7 +903,7 @@ def test_refusals(tmp_path, presets):
         solve(EXIT, method="pinn-engdd")
     with pytest.raises(ValueError, match=r"`preset` must be one of.*Did you mean `quick`"):
         run(EXIT, preset="quik", out=tmp_path)
-    with pytest.raises(ValueError, match=r"leave nothing to do for `pinn`"):
+    with pytest.raises(ValueError, match=r"leave no training steps for `pinn`"):
         nothing = small.changed({"training.adam_steps": 0, "training.lbfgs_steps": 0})
         solve(EXIT, settings=nothing, method="pinn")
     with pytest.raises(ValueError, match=r"is not a run folder: it has no `config.toml`"):
@@ -936,7 +951,7 @@ def test_a_folder_of_another_run_is_refused(presets, tmp_path):
 
     config = {"problem": "met", "method": "pinn", "preset": "quick", "seed": 0, "own": []}
     _claim(tmp_path, config | {"settings": small.to_dict()})
-    with pytest.raises(ValueError, match=r"holds another run: `seed`, `settings` differ"):
+    with pytest.raises(ValueError, match=r"contains a different run: `seed`, `settings` differ"):
         other = config | {"seed": 1, "settings": Settings().to_dict()}
         _claim(tmp_path, other)
 

@@ -63,7 +63,7 @@ def test_steps_of_newtons_are_cut_where_they_lead_far():
     network = eqx.tree_at(lambda u: u.biases[-1], network.scaled(0.0), jnp.full(1, 2.0))
     cut, note = _damped(network, made)
     np.testing.assert_allclose(cut.value, 4.0, rtol=1e-6)  # from 2, as far as 2 is large
-    assert note == ["labels: a step of Newton's was cut to 0.4 of its length"]
+    assert note == ["labels: a Newton step was shortened to 0.4 of its length"]
     same, silent = _damped(network, made._replace(value=zeros + 3.0))
     assert silent == [] and float(same.value[0]) == 3.0
 

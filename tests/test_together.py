@@ -108,7 +108,7 @@ def test_a_run_of_two_that_dies_goes_on_with_one(tmp_path, dies):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--coordinator", "a:1"], "belong to `--distributed`"),
+        (["--coordinator", "a:1"], "need `--distributed`"),
         (["--distributed", "--devices", "2"], "`--devices` and `--distributed` exclude each other"),
         (["--distributed", "--process-id", "1"], "--coordinator, --num-processes is missing"),
         (

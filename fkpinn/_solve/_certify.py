@@ -67,7 +67,7 @@ def second_bound(
         problem: the boundary value problem.
         network: a function of one point.
         certificate: of that network.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     if why := why_no_bound(problem):
@@ -79,7 +79,7 @@ def second_bound(
         seed=seed, progress=progress,
     )  # fmt: skip
     if not math.isfinite(found.l2_abs):
-        return {"why": "the residual is not finite at all places that paths visit"}
+        return {"why": "the residual is not finite at some places that paths visit"}
     return plain(found._asdict()) | {"seconds": clock() - began}
 
 
@@ -97,7 +97,7 @@ def central_value(
         problem: the boundary value problem.
         network: a function of one point.
         certificate: of that network; it tells what a path costs.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     layout = problem.layout

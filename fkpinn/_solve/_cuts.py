@@ -108,23 +108,23 @@ def section(
     place = center(problem) if others else np.zeros(dim)
     for axis, value in (at or {}).items():
         if axis not in others:
-            raise ValueError(
-                f"`at` must have numbers of axes that are not drawn, {others}; got {axis!r:.80}."
-            )
+            raise ValueError(f"`at` must name axes that are not drawn, {others}; got {axis!r:.80}.")
         if not np.isfinite(value):
             raise ValueError(f"`at[{axis}]` must be a number; got {value!r:.80}.")
         place[axis] = value
     if time is None:
         return Section(chosen, place, layout.start)
     if layout.horizon is None:
-        raise ValueError(f"`time` is for problems with a horizon; this has none, got {time!r:.80}.")
+        raise ValueError(
+            f"`time` is for problems with a horizon; this problem has none, got {time!r:.80}."
+        )
     if not 0 <= time <= layout.horizon:
         raise ValueError(f"`time` must lie between 0 and {layout.horizon:g}; got {time!r:.80}.")
     return Section(chosen, place, float(time))
 
 
 def grid_over(problem: Problem, where: Section, nodes: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Coordinates along each axis of a section, and the places of space, one a row."""
+    """Coordinates along each axis of a section, and the places of space, one per row."""
     lower, upper = problem.domain.bounding_box()
     axes = [np.linspace(lower[axis], upper[axis], nodes) for axis in where.axes]
     space = np.tile(where.at, (nodes ** len(axes), 1))

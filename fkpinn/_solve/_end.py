@@ -1,4 +1,4 @@
-"""Data at the end of time: whether they have kinks, and what time makes of these."""
+"""Terminal data: whether they have kinks, and how the diffusion smooths them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ def smoothed_end(problem: Problem) -> Callable[..., Any] | None:
 
 
 def kinks_at_end(problem: Problem) -> bool:
-    """Whether the data at the end of time have kinks: their second differences grow."""
+    """Whether the terminal data have kinks: their second differences grow."""
     if problem.terminal is None:
         return False
     with precision("float64"):

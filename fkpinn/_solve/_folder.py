@@ -108,11 +108,11 @@ def _check_numbers(result: dict[str, Any]) -> None:
             format(bound[name], ".2e")
     format(result["seconds"]["total"], ".0f")
     if not isinstance(result["settings"], dict) or type(result["about"]["dim"]) is not int:
-        raise ValueError("`settings` or `about` is not as it should be")
+        raise ValueError("`settings` or `about` has the wrong form")
 
 
 def report_run(folder: Path) -> Path:
-    """Write `report.html` of a finished run anew.
+    """Write `report.html` of a finished run again.
 
     Args:
         folder: the run folder.

@@ -1,4 +1,4 @@
-"""A solution on a grid, for tools that know nothing of networks: xarray, ParaView."""
+"""A solution on a grid, for tools such as xarray and ParaView."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ def solution_grid(
         where: the section of the domain.
         nodes: along each axis; 400, 120 or 40 if not given, for one, two or three axes.
         times: at which times; that of the section if not given.
-        corrected: makes values, lower and upper limits of points, one a row.
+        corrected: makes values, lower and upper limits of points, one per row.
     """
     nodes = _NODES[len(where.axes)] if nodes is None else nodes
     count = 1 if times is None else len(times)

@@ -1,4 +1,4 @@
-"""Fourth stage: rounds that measure the error by paths, train on, and know when to stop."""
+"""Fourth stage: rounds that measure the error by paths, continue training, and decide to stop."""
 
 import itertools
 import math
@@ -75,7 +75,7 @@ def improve(job: Job, network: Any, *, size: Size, trained_in: float) -> Improve
 
 
 class Rounds:
-    """What `improve` knows while it goes on."""
+    """The state of `improve`."""
 
     def __init__(self, job: Job, size: Size, trained_in: float):
         self.job, self.size = job, size
@@ -119,7 +119,7 @@ class Rounds:
             kind = self.choose(best)
             predicted = self.predict(kind, best)
             if predicted < _LEAST_GAIN:
-                note = "no further round was expected to pay"
+                note = "no further round was expected to reduce the error enough"
                 break
             began = clock()
             tried = self.train(kind, network, best, number)
@@ -239,14 +239,14 @@ class Rounds:
         return plain + 2 * self.label_noise(best)[0] * self.path_seconds(best)
 
     def too_far(self, best: Certificate, left: int) -> str:
-        """Why the target will not be reached by so many rounds like the best expected, if so."""
+        """Why the target is not expected to be reached in this number of rounds, if so."""
         if self.target is None or not self.gain:
             return ""
         end = best.typical / max(1.0, *(self.predict(kind, best) for kind in KINDS)) ** left
         if end <= self.target:
             return ""
         more = "another round" if left == 1 else f"{left} more rounds"
-        return f"{more} at the best pace so far would end near {end:.1e}"
+        return f"{more} at the best rate so far would end near {end:.1e}"
 
     def rounds_in_words(self) -> list[str]:
         """What was done."""
@@ -340,9 +340,9 @@ class Rounds:
         number: int,
         spent: float,
     ) -> bool:
-        """Whether the target is met by the first steps of a round, which took so many seconds.
+        """Whether the target is met after the first steps of a round, which took `spent` seconds.
 
-        Where the loss does not promise it, a certificate says, if that takes less than they did.
+        If the loss does not indicate it, a certificate decides, if that takes less time.
         """
         if self.promised(best, history):
             return True
@@ -354,7 +354,7 @@ class Rounds:
             return False
 
     def promised(self, best: Certificate | None, history: list[dict[str, Any]]) -> bool:
-        """Whether errors that fall as the root of the loss are below the target by now."""
+        """Whether the error is below the target by now, if errors fall as the root of the loss."""
         if best is None or self.target is None or not history:
             return False
         first, last = (
@@ -363,7 +363,7 @@ class Rounds:
         return best.typical * math.sqrt(max(last, 0.0) / max(first, 1e-300)) < self.target / _MARGIN
 
     def look_again(self, stream: Stream) -> None:
-        """Other places where paths go; on processor cores those of before, which cost more."""
+        """New places visited by paths; not on CPUs, where new ones are expensive."""
         if self.job.visited is not None and not current().on_cpu:
             self.job = visit(self.job, stream)
 
@@ -376,7 +376,7 @@ class Rounds:
         stream: Stream,
         share: float = 1.0,
     ) -> Fit:
-        """Some steps on points of their own, that share of a round's."""
+        """Some steps with new points, a fraction `share` of the steps of a round."""
         folder = None if self.job.folder is None else self.job.folder / f"round-{name}"
         job = with_doubled_points(self.job) if self.doubled else self.job
         trained = polish(
@@ -434,7 +434,7 @@ def corrected(
 
 
 def with_corrections(network: Any, found: Labels) -> Labels:
-    """The network's own values plus what paths say it lacks."""
+    """The network's own values plus the corrections by paths."""
     with precision("float64"):
         points = jnp.asarray(np.asarray(found.points, np.float64))
         value = np.asarray(batched(network, points)) + np.asarray(found.value, np.float64)

@@ -23,9 +23,9 @@ class Parts:
     Args:
         network: a field, before training.
         optimizer: takes `training.steps` steps, or 500 if these are 0, in place of all phases.
-        scheme: how label paths move and end, `Scheme(stepper, exit)` say.
-        weighting: of the terms of the loss.
-        sampler: where fresh points of the residual go.
+        scheme: how label paths move and end, for example `Scheme(stepper, exit)`.
+        weighting: weights of the terms of the loss.
+        sampler: chooses new collocation points.
     """
 
     network: AbstractField | None = None

@@ -55,7 +55,7 @@ def label_at(job: Job, points: Float[Array, "n z"], stream: Stream, name: str = 
 
     Args:
         job: what is to be solved.
-        points: where, one point a row.
+        points: where, one point per row.
         stream: of the paths.
         name: of the file in the folder of the job.
     """
@@ -137,7 +137,7 @@ def _damped(network: AbstractField, labels: Labels) -> tuple[Labels, list[str]]:
     share = size / far if np.isfinite(far) else 0.0
     dtype = labels.value.dtype
     value = np.where(np.isfinite(step), here + share * step, here)
-    note = f"labels: a step of Newton's was cut to {share:.2g} of its length"
+    note = f"labels: a Newton step was shortened to {share:.2g} of its length"
     return labels._replace(value=jnp.asarray(value, dtype)), [note]
 
 

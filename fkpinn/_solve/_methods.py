@@ -81,11 +81,14 @@ def natural_phases(work: Weighted) -> list[Phase]:
     )
     phases = [Phase("natural gradient", optimizer, steps, work.fading(), redraw)]
     early = round(_EARLY * steps)
-    if training.early_points < 1 and 0 < early < steps:
+    if (training.early_points < 1 or training.late_momentum > 0) and 0 < early < steps:
         whole = phases.pop()
         few = whole._replace(steps=early, times=training.early_points)
         last = whole._replace(steps=steps - early, weighting=None, continues=True)
-        phases = [few._replace(name="natural gradient, few points"), last]
+        if training.late_momentum > 0:
+            late = _averaging(training.damping, training.late_momentum, steps - early, since=early)
+            last = last._replace(optimizer=late)
+        phases = [few._replace(name="natural gradient, early"), last]
     if training.polish_steps and not _come_as_rounds(work.settings):
         final = work.given or Fixed(polish_weights(work.problem, work.settings) | {"labels": 0.0})
         last = polisher(work.settings, training.polish_steps)
@@ -183,13 +186,20 @@ def for_method(settings: Settings, method: str) -> Settings:
 
 def polisher(settings: Settings, steps: int, whole: float = _WHOLE) -> NaturalGradient:
     """The optimizer of the last steps, of which that share are whole ones."""
+    training = settings.training
+    return _averaging(training.damping, training.momentum, steps, whole)
+
+
+def _averaging(
+    damping: float, momentum: float, steps: int, whole: float = _WHOLE, since: int = 0
+) -> NaturalGradient:
+    """For the last steps of a training, which are counted from `since`."""
     # With fresh points in every step and less damping, directions that these points hardly
     # determine would be moved by chance; towards the end that chance is averaged out.
-    momentum = settings.training.momentum
-    damping, settle = max(_POLISH, settings.training.damping), round(whole * steps)
+    damping, settle = max(_POLISH, damping), round(whole * steps)
     if momentum > 0:
         settle = max(settle, steps - _MOST_CUT)
-    return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=settle)
+    return NaturalGradient(damping=damping, least=damping, momentum=momentum, settle=since + settle)
 
 
 def polish_weights(problem: Problem, settings: Settings) -> dict[str, Any]:

@@ -88,17 +88,17 @@ def check_labels(job: Job, labels: Labels | None) -> None:
         return
     if not job.how.labelled:
         raise ValueError(
-            f"`labels` were given and `method` is {job.method!r}, which takes none: they would be "
-            f"dropped. Leave `labels` away, or choose a method with labels such as 'fk-pinn'."
+            f"`labels` were given and `method` is {job.method!r}, which does not use them. Leave "
+            f"out `labels`, or choose a method with labels such as 'fk-pinn'."
         )
     if job.settings.labels.p_data == 0:
         raise ValueError(
-            "`labels` were given and the setting `labels.p_data` is 0, which leaves labels out: "
-            "they would be dropped. Leave one of them away."
+            "`labels` were given and the setting `labels.p_data` is 0, so they would not be used. "
+            "Change the setting, or leave out `labels`."
         )
     if labels.points.shape[1] != job.problem.n_coords:
         raise ValueError(
-            f"`labels` must be at points of length {job.problem.n_coords}; got points of shape "
+            f"`labels` must have points of length {job.problem.n_coords}; got points of shape "
             f"{labels.points.shape}."
         )
 
@@ -109,8 +109,8 @@ def _notes(labels: Labels | None) -> list[str]:
     if labels is None or heavy.get("points", 0) <= _MANY * len(labels.value):
         return []
     return [
-        f"labels: at {heavy['points']} of {len(labels.value)} points one path carries much of the "
-        f"average, so that its error bar is rough; more `labels.n_paths` would help"
+        f"labels: at {heavy['points']} of {len(labels.value)} points a single path dominates the "
+        f"average, so their error bars are unreliable; increase `labels.n_paths`"
     ]
 
 

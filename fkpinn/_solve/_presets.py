@@ -18,8 +18,10 @@ from ._end import kinks_at_end, smoothed_end
 from ._network import input_functions
 from ._settings import Settings, close_matches
 
+_ALIKE = {"training.early_points": 1.0, "training.late_momentum": 0.0}  # steps, early and late
+
 PRESETS = {
-    "quick": Settings().changed({"training.early_points": 0.5}),
+    "quick": Settings().changed({"training.early_points": 0.5, "training.late_momentum": 0.9}),
     "best": Settings().changed(
         {
             "network.widths": (72, 72, 72),
@@ -83,7 +85,7 @@ _DRIVEN = {
     "labels.held_out": 0.1,
     "labels.likely": True,
     "labels.bias": False,
-    "training.early_points": 1.0,
+    **_ALIKE,
     "training.steps": 100,
     "training.polish_steps": 0,
     "training.polish_times": 1,
@@ -118,7 +120,7 @@ _DIFFUSIVE = {
     "labels.p_data": 0.1,
     "labels.n_paths": 64,
     "labels.bias": False,
-    "training.early_points": 1.0,
+    **_ALIKE,
     "training.momentum": 0.9,
     "training.damping": 1e-6,
     "training.polish_times": 1,
@@ -175,9 +177,7 @@ def _jumping(found: Settings, problem: Problem) -> Settings:
     """
     share = min(3.0 * found.labels.p_data, 0.4)
     n = found.points.n_collocation // 3
-    found = found.changed(
-        {"points.n_collocation": n, "labels.p_data": share, "training.early_points": 1.0}
-    )
+    found = found.changed({"points.n_collocation": n, "labels.p_data": share, **_ALIKE})
     if isinstance(problem.jumps, Stable):
         last = min(found.training.polish_steps, 20)
         short = {"training.steps": 60, "training.polish_steps": last, "labels.rate": 0.8}

@@ -74,30 +74,30 @@ def solve(
 ) -> Solution:
     """Train a network on residual, boundary data and Monte Carlo labels.
 
-    With a `target` the error is measured by paths, and rounds of further training follow until
-    the upper confidence limit of the relative L2 error is below it, or no round is expected to
-    pay; `Solution.stopped` says which.
+    With a `target` the error is measured by paths, and rounds of further training follow until the
+    upper confidence limit of the relative L2 error is below it, or until no round is expected to
+    help; `Solution.stopped` says which.
 
     Args:
         problem: the boundary value problem.
-        preset: how much work: `quick`, `best` or `paper`.
-        settings: sizes and weights of your own, instead of a preset.
+        preset: `quick`, `best` or `paper`.
+        settings: your own settings, instead of a preset.
         method: `fk-pinn`; others are baselines, see `fkpinn solve --help`.
-        labels: labels you have already, from measurements say; none are made then.
-        network: a network of your own, before training.
-        start: the solution of a problem that is much alike, to begin with: labels are of what it
-            lacks, and steps are fewer. Where it is too far away, training begins from scratch, and
+        labels: existing labels, for example from measurements; no labels are computed then.
+        network: your own network, before training.
+        start: the solution of a similar problem, as initial guess: labels measure its error, and
+            training takes fewer steps. If its error is too large, training begins from scratch, and
             `Solution.stopped` says so.
-        optimizer: an optimizer of your own; it takes `training.steps` steps.
-        scheme: how label paths move and end, `Scheme(stepper, exit)` say.
-        weighting: of the terms of the loss.
-        sampler: where fresh points of the residual go.
+        optimizer: your own optimizer; it takes `training.steps` steps.
+        scheme: how label paths move and end, for example `Scheme(stepper, exit)`.
+        weighting: weights of the terms of the loss.
+        sampler: chooses new collocation points.
         target: relative L2 error to reach.
-        certify: measure the error by paths, as `Solution.certify` would; `Solution.certificate` is
-            its record.
-        seed: fixes everything random.
-        out: a run folder, with labels, checkpoints, result and report; it is certified as the
-            settings say. The same call goes on after a crash, and `resume` does too.
+        certify: measure the error by paths, like `Solution.certify`; `Solution.certificate` is the
+            record.
+        seed: seed of all random numbers.
+        out: a run folder, for labels, checkpoints, result and report; its certificate follows the
+            settings. After a crash, the same call or `resume` continues the run.
         compute: device and chunk sizes; the default device if not given.
         progress: told how far the run is; in notebooks shown there if not given.
 
@@ -108,7 +108,10 @@ def solve(
         hint = f" Try `fk.catalogue({problem!r}).problem`." if isinstance(problem, str) else ""
         raise TypeError(f"`problem` must be a `Problem`; got {problem!r:.80}.{hint}")
     if start is not None and (network is not None or labels is not None):
-        raise ValueError("`start` makes network and labels; give it alone, without these.")
+        raise ValueError(
+            "`start` provides the network and the labels; do not pass `network` or `labels` as "
+            "well."
+        )
     first = None if start is None else starting_network(start, problem)
     parts = Parts(network, optimizer, scheme, weighting, sampler)
     settings = _for_target(settings or settings_for(preset, problem), target, certify)
@@ -139,7 +142,7 @@ def run(
     source: str | None = None,
     progress: AbstractProgress | None = None,
 ) -> dict[str, Any]:
-    """Solve, compare with the reference, and write a run folder; go on where it was left.
+    """Solve, compare with the reference, and write a run folder; continue an existing one.
 
     Args:
         problem: a catalogue name or a problem.
@@ -147,10 +150,10 @@ def run(
         preset: how much work, one of `quick`, `best`, `paper`.
         settings: sizes and weights instead of those of the preset.
         target: relative L2 error to reach, see `solve`.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         out: the run folder, made if it does not exist. Labels and checkpoints of the same run
             that lie there are used.
-        source: where the problem comes from, a file say, for whoever resumes the run.
+        source: where the problem comes from, for example a file, to resume the run.
         progress: told how far the run is.
 
     Returns:
@@ -165,7 +168,7 @@ def run(
 def resume(
     out: Path | str, problem: Problem | None = None, *, progress: AbstractProgress | None = None
 ) -> Solution:
-    """Go on with a run folder after a crash; of a finished run, its solution.
+    """Continue a run folder after a crash; for a finished run, return its solution.
 
     Args:
         out: the run folder.
@@ -176,8 +179,8 @@ def resume(
     found: str | Problem = problem if problem is not None else config["problem"]
     if isinstance(found, str) and _catalogued(found) is None:
         raise ValueError(
-            f"`{out}` is the run of {found!r:.80}, which is not in the catalogue: a folder cannot "
-            f"hold functions. Pass the problem: `resume(folder, problem)`."
+            f"`{out}` is the run of {found!r:.80}, which is not in the catalogue, and a folder "
+            f"cannot store functions. Pass the problem: `resume(folder, problem)`."
         )
     return _resumed(Path(out), config, found, progress or progress_here())[0]
 
@@ -203,8 +206,8 @@ def _resumed(
 ) -> tuple[Solution, dict[str, Any]]:
     if config["own"]:
         raise ValueError(
-            f"`{out}` is a run with objects of its own ({', '.join(config['own'])}), which a "
-            f"folder cannot hold. Call `solve(..., out=...)` with the same arguments again."
+            f"`{out}` is a run with objects passed by the user ({', '.join(config['own'])}), "
+            f"which a folder cannot store. Repeat the original call `solve(..., out=...)`."
         )
     wanted = catalogue(problem).problem if isinstance(problem, str) else problem
     job = Job.of(
@@ -273,7 +276,7 @@ def _written(
     except (TypeError, ValueError) as error:
         if job.parts.network is None:
             raise
-        trained.stopped.append(f"the network is not kept in the folder: {error}")
+        trained.stopped.append(f"the network was not saved in the folder: {error}")
         solution = _solution(job, name, found)
     beside = {"occupation": None, "value": None}
     with ThreadPoolExecutor(1) as pool:  # most of it is compiling
@@ -373,7 +376,7 @@ def certify_run(
     path = out / "solution.fkpinn"
     if not path.is_file():
         raise ValueError(
-            f"`{out}` holds no solution yet: its run has not ended. Try `fkpinn solve --resume`."
+            f"`{out}` has no solution yet: its run has not ended. Try `fkpinn solve --resume`."
         )
     problem = run_problem(out, find)
     with alone(out / "run.lock", out):
@@ -451,8 +454,8 @@ def _claim(out: Path, config: dict[str, Any]) -> None:
         if there != config:
             differ = [key for key in config if there[key] != config[key]]
             raise ValueError(
-                f"`{out}` holds another run: {', '.join(f'`{key}`' for key in differ)} differ. Use "
-                f"another `--out`, or delete the folder."
+                f"`{out}` contains a different run: {', '.join(f'`{key}`' for key in differ)} "
+                f"differ. Use another `--out`, or delete the folder."
             )
     else:
         write_config(path, config)
@@ -483,7 +486,10 @@ class _Test(eqx.Module):
         with precision("float64"):
             value, gradient = value_and_gradient(problem, network, self.points)
         if not np.all(np.isfinite(value)):
-            raise ValueError("The trained network is not finite everywhere.")
+            raise ValueError(
+                "The trained network is not finite at all test points. Try a smaller learning "
+                "rate or more damping."
+            )
         return compare(np.asarray(self.points), value, gradient, self.value, self.gradient)
 
 

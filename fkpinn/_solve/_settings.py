@@ -16,12 +16,13 @@ class NetworkSettings:
 
     Args:
         widths: units of each hidden layer.
-        frequencies: standard deviation of random Fourier features of the inputs; None for none.
-        hard: build the Dirichlet data in, so that the network meets them exactly; where there are
-            none, or data at the end of time have kinks that can be smoothed as time does it, those
-            at the end instead.
-        data_inputs: let it read the data at the end of time and squares of the distances to the
-            centers of balls, beside the coordinates; presets do so in many dimensions.
+        frequencies: standard deviation of random Fourier features of the inputs; None for no
+            features.
+        hard: build the Dirichlet data into the network, so that it satisfies them exactly; if there
+            are none, or if terminal data have kinks that can be smoothed as the diffusion does,
+            build in the terminal (or initial) data instead.
+        data_inputs: additional inputs besides the coordinates: terminal (or initial) data and
+            squared distances to the centers of balls; used by the presets in high dimension.
         scaled: multiply the output by the typical size of the labels.
     """
 
@@ -37,19 +38,19 @@ class PointSettings:
     """Collocation points.
 
     Args:
-        n_collocation: points in the domain; a share of them gets labels, the others the residual
+        n_collocation: points in the domain; a fraction of them gets labels, the others the residual
             ([eq:n_data](../theory/equations.md)).
-        n_boundary: points on the boundary, and at the time at which data are given.
-        adaptive: draw fresh points where the residual is large.
-        visited: share of the points of the residual that are places paths visit; in many
-            dimensions these are few of all.
-        redraw: steps of the natural gradient between fresh points; 0 keeps them.
-        directions: random directions of second derivatives, for training by Adam in very many
-            dimensions; 0 takes all.
-        time_power: residuals count as the time left until data are given, to this power; presets
-            take 1 where these data have kinks in several dimensions.
-        path_steps: steps of pieces of paths whose martingale defect joins the loss; 0 for none. The
-            method `bsde` takes whole paths of so many steps, or of 20.
+        n_boundary: points on the boundary, and at the terminal (or initial) time.
+        adaptive: draw new points where the residual is large.
+        visited: fraction of the collocation points that are places visited by paths, which in high
+            dimension are a tiny part of the domain.
+        redraw: natural-gradient steps between two draws of points; 0 keeps the points.
+        directions: number of random directions for second derivatives, for training by Adam in very
+            high dimension; 0 uses all directions.
+        time_power: residuals are weighted by this power of the time left until terminal (or
+            initial) data are given; presets use 1 if these data have kinks in several dimensions.
+        path_steps: steps of pieces of paths whose martingale defect is added to the loss; 0 for
+            none. The method `bsde` uses whole paths with this number of steps, or 20.
         n_test: points at which errors against a reference are measured.
     """
 
@@ -69,22 +70,24 @@ class LabelSettings:
     """Monte Carlo labels.
 
     Args:
-        p_data: share of the collocation points that gets labels.
-        second_pass: share of the labels that is made where the residual of a first, short training
-            is large.
-        times: so many times as many labels; a step of the natural gradient takes a fresh share.
-        held_out: share of the labels that is not trained on, but tells when training leads away.
-        pooled: one noise for all labels, in their weights; the error bars of few paths are rough,
-            and small where values happen to be small.
-        n_paths: paths a label.
-        dt: time step of the paths; None takes one from the size of the domain.
+        p_data: fraction of the collocation points that gets labels.
+        second_pass: fraction of the labels that is placed where the residual of a first, short
+            training is large.
+        times: multiplies the number of labels; each natural-gradient step uses a new subset of the
+            usual size.
+        held_out: fraction of the labels held out from training, to detect when it makes the network
+            worse.
+        pooled: use one noise level for all labels in their weights, since error bars from few paths
+            are inaccurate, and too small where the values happen to be small.
+        n_paths: paths per label.
+        dt: time step of the paths; None derives it from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
-        bias: measure what the time step costs, by paths with twice the step; it is part of the
-            labels' error, and so of their weights.
-        weight: of the labels at the start, in units of their own noise.
-        rate: factor of that weight at every step of the natural gradient.
-        likely: instead of fading, labels weigh what their noise says beside the residual that is
-            left, which is looked at now and then.
+        bias: measure the time-step bias, by paths with twice the step; it is part of the labels'
+            error, and so of their weights.
+        weight: initial weight of the labels, in units of their own noise.
+        rate: factor applied to that weight in every natural-gradient step.
+        likely: instead of fading, labels are weighted by their noise relative to the remaining
+            residual, which is measured now and then (maximum likelihood).
     """
 
     p_data: float = 0.12
@@ -106,27 +109,31 @@ class TrainingSettings:
     """Optimizers and weights.
 
     Args:
-        steps: of the natural gradient, for the methods that take it; with 0 `fk-pinn` is trained by
+        steps: natural-gradient steps, for the methods that use it; with 0 `fk-pinn` is trained by
             Adam and L-BFGS, as in the paper.
-        early_points: share of the points that the first 60% of these steps take; far from the
-            solution few tell the way as well as many.
-        polish_steps: of the natural gradient at the end, with more points.
-        polish_times: how many times as many points, so that chance in their choice no longer shows.
-        momentum: of the natural gradient.
-        damping: least damping of the natural gradient, in units of its mean curvature; with fewer
-            points a step than parameters a small one pleases these points alone.
-        adam_steps: of Adam.
-        learning_rate: of Adam, at the start.
-        lbfgs_steps: of L-BFGS, after Adam.
-        nncg_steps: of NNCG, after both.
-        boundary_weight: of the boundary terms beside the residual.
+        early_points: fraction of the points used in the first 60% of these steps; far from the
+            solution, few points are as good as many.
+        late_momentum: momentum of the natural gradient in the last 40% of these steps; the last
+            40% of those are averaged.
+        polish_steps: last natural-gradient steps, with more points.
+        polish_times: factor by which these steps have more points, so that the random choice of
+            points no longer matters.
+        momentum: momentum of the natural gradient.
+        damping: smallest damping of the natural gradient, relative to its mean curvature; with
+            fewer points per step than parameters, small damping overfits these points.
+        adam_steps: Adam steps.
+        learning_rate: initial learning rate of Adam.
+        lbfgs_steps: L-BFGS steps, after Adam.
+        nncg_steps: NysNewton-CG steps, after both.
+        boundary_weight: weight of the boundary terms relative to the residual.
         uncertainty: train the weights of the terms along with the network, residuals unscaled, as
             in the paper.
-        checkpoint_seconds: between two checkpoints.
+        checkpoint_seconds: seconds between two checkpoints.
     """
 
     steps: int = 120
     early_points: float = 1.0
+    late_momentum: float = 0.0
     polish_steps: int = 0
     polish_times: int = 4
     momentum: float = 0.0
@@ -142,12 +149,13 @@ class TrainingSettings:
 
 @dataclasses.dataclass(frozen=True)
 class CertificateSettings:
-    """The measured error, and what is done about it.
+    """The measured error, and rounds of further training.
 
     Args:
-        seconds: most time of its paths, apart from compilation; 0 leaves the certificate out.
-        rounds: of further training, at most, where they are expected to pay.
-        target: relative L2 error; rounds end when the upper confidence limit is below.
+        seconds: time limit for its paths, without compilation; 0 skips the certificate.
+        rounds: maximum number of rounds of further training; a round is run only if it is expected
+            to help.
+        target: relative L2 error; rounds end when the upper confidence limit is below it.
     """
 
     seconds: float = 20.0
@@ -198,8 +206,8 @@ class Settings:
                 raise ValueError(f"`{name}` must be positive; got {value}.")
         if self.points.adaptive and self.points.visited > 0:
             raise ValueError(
-                "`points.adaptive` and `points.visited` both say where points go; got true and "
-                f"{self.points.visited}. Set one of them to false or 0."
+                f"`points.adaptive` and `points.visited` both choose the collocation points; got "
+                f"true and {self.points.visited}. Set the first to false or the second to 0."
             )
         if self.labels.rate > 1:
             raise ValueError(f"`labels.rate` must lie in (0, 1]; got {self.labels.rate}.")
@@ -211,12 +219,12 @@ class Settings:
 
     @property
     def n_labels_at_once(self) -> int:
-        """Labels that a step takes."""
+        """Number of labels used in a step."""
         return int(self.labels.p_data * self.points.n_collocation + 1e-9)
 
     @property
     def n_interior(self) -> int:
-        """Points of the residual."""
+        """Number of points with a residual."""
         return self.points.n_collocation - self.n_labels_at_once
 
     def get(self, name: str) -> Any:
@@ -277,7 +285,7 @@ _RANGES = {
     "labels.p_data": (0, 1), "labels.second_pass": (0, 1), "labels.n_paths": (2, math.inf),
     "labels.times": (1, math.inf), "labels.held_out": (0, 0.9),
     "training.steps": (0, math.inf), "training.polish_steps": (0, math.inf),
-    "training.early_points": (0.01, 1 + 1e-12),
+    "training.early_points": (0.01, 1 + 1e-12), "training.late_momentum": (0, 1),
     "training.polish_times": (1, math.inf), "training.momentum": (0, 1),
     "training.adam_steps": (0, math.inf), "training.lbfgs_steps": (0, math.inf),
     "training.nncg_steps": (0, math.inf), "training.checkpoint_seconds": (0, math.inf),

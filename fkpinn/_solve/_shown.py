@@ -22,7 +22,7 @@ def shown(
 ) -> str:
     """Its card: a slice, the error if that was measured, and how the training ended."""
     size = sum(int(np.size(leaf)) for leaf in jax.tree.leaves(network))
-    words = f"{type(network).__name__} with {size:,} numbers"
+    words = f"{type(network).__name__} with {size:,} parameters"
     title = name or ("" if problem is None else problem.name)
     return solution_html(title, words, stopped, certificate, lambda: _cut(problem, network))
 
@@ -31,7 +31,7 @@ def _cut(
     problem: Problem | None, network: AbstractField
 ) -> tuple[list[np.ndarray], np.ndarray, str]:
     if problem is None:
-        raise NoPicture("the solution was loaded without its problem, which knows the domain.")
+        raise NoPicture("the solution was loaded without its problem, so the domain is unknown.")
     if not problem.domain.is_bounded():
         raise NoPicture("the domain is unbounded.")
     nodes = _NODES[min(problem.dim, 2)]

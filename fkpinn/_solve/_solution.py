@@ -45,13 +45,13 @@ _FRAME = 100  # nodes along an axis of a picture that moves
 
 
 class Solution(eqx.Module):
-    """A network that solves a problem: call it with a point, or with points, one a row.
+    """A network that solves a problem: call it with a point, or with points, one per row.
 
-    `jax.jit`, `jax.grad` and `jax.vmap` take it as they take any function; there points are not
-    checked to lie in the domain. `stopped` says which phases of the training ended before their
-    budget, and why, and whether a target was reached. `certificate` is the record of the error that
-    paths measured, if they did. `problem` is None for a solution that was loaded without it; it has
-    values and gradients only.
+    It works with `jax.jit`, `jax.grad` and `jax.vmap`; there points are not checked to lie in the
+    domain. `stopped` says which phases of the training ended early, and why, and whether a target
+    was reached. `certificate` is the record of the error measured by paths, if it was measured.
+    `problem` is None for a solution that was loaded without it; such a solution has values and
+    gradients only.
     """
 
     problem: Problem | None
@@ -97,7 +97,7 @@ class Solution(eqx.Module):
         """Value at one point, or values at many.
 
         Args:
-            points: one, or one a row; of a family, parameters come first if `values` has none.
+            points: one, or one per row; of a family, parameters come first if `values` has none.
             values: of all parameters of a family, by name; numbers, also those that `jax.grad`
                 differentiates by.
         """
@@ -192,8 +192,8 @@ class Solution(eqx.Module):
     def _problem(self, wish: str) -> Problem:
         if self.problem is None:
             raise ValueError(
-                f"`{wish}` needs the problem, and this solution was loaded without it: a file "
-                f"cannot hold functions. Load it with `load(path, problem)`."
+                f"`{wish}` needs the problem, but this solution was loaded without it, since a "
+                f"file cannot store functions. Load it with `load(path, problem)`."
             )
         return self.problem
 
@@ -214,7 +214,7 @@ class Solution(eqx.Module):
         """Values corrected by paths, with confidence limits.
 
         Args:
-            points: inside the domain, one a row, or a single one.
+            points: inside the domain, one per row, or a single one.
             how: as for `fkpinn.evaluate.value_with_interval`: `n_paths` or `half_width`, `seconds`.
         """
         rows = np.atleast_2d(np.asarray(points, float))
@@ -224,8 +224,8 @@ class Solution(eqx.Module):
         """Gradients corrected by paths, with confidence limits for each component.
 
         Args:
-            points: inside the domain, one a row, or a single one; those of a family begin with its
-                parameters.
+            points: inside the domain, one per row, or a single one; those of a family begin with
+                its parameters.
             how: as for `fkpinn.evaluate.gradient_with_interval`: `by`, `n_paths` or `half_width`,
                 `seconds`.
         """
@@ -244,18 +244,19 @@ class Solution(eqx.Module):
     ) -> Any:
         """Draw the solution.
 
-        Over its axes if these are one or two; else over a plane and along lines through the center
-        of the problem's measure, and against the distance from it. With `axes` or `at`, over these.
+        In one or two dimensions, over the whole domain; otherwise on a plane and along lines
+        through the center of the problem's measure, and against the distance from it. `axes` and
+        `at` choose another section.
 
         Args:
-            path: where the picture goes, as PNG; without it the figure of matplotlib comes back,
-                which notebooks show.
-            axes: one or two numbers of axes of space, from 0 on.
-            at: where along other axes, by their numbers: `{2: 0.5}`; the center if not given.
-            time: when; if not given, the time that is farthest from that of the data.
-            reference: drawn beside it, from `find_reference` say.
-            certificate: what `certify` returned; in three and more dimensions the values that paths
-                have corrected are drawn with their error bars.
+            path: path of the PNG file; without it the matplotlib figure is returned, which
+                notebooks show.
+            axes: indices of one or two axes of space, starting with 0.
+            at: positions along other axes, by their indices: `{2: 0.5}`; the center by default.
+            time: the time; by default the one farthest from the terminal (or initial) data.
+            reference: a reference to draw as well, for example from `find_reference`.
+            certificate: the result of `certify`; in three and more dimensions the values corrected
+                by paths are drawn with their error bars.
 
         Returns:
             The path if there is one, else the figure.
@@ -263,8 +264,8 @@ class Solution(eqx.Module):
         if self.layout.parameters:
             if certificate is not None:
                 raise ValueError(
-                    "`certificate` of a family is of all its problems, and one of them is drawn; "
-                    "choose it: `one = solution.at(...)`, `one.plot(certificate=one.certify())`."
+                    "`certificate` is for the whole family, but the plot is of one problem; "
+                    "choose one: `one = solution.at(...)`, `one.plot(certificate=one.certify())`."
                 )
             one = self._single()
             return one.plot(path, axes=axes, at=at, time=time, reference=reference)
@@ -298,11 +299,11 @@ class Solution(eqx.Module):
         """Draw the solution as time runs, as a GIF.
 
         Args:
-            path: where it goes, ending in `.gif`.
-            axes: one or two numbers of axes of space, from 0 on; the first ones if not given.
-            at: where along other axes, by their numbers; the center if not given.
-            frames: pictures, evenly spread from zero to the horizon.
-            seconds: how long they take.
+            path: path of the file, ending in `.gif`.
+            axes: indices of one or two axes of space, starting with 0; the first ones by default.
+            at: positions along other axes, by their indices; the center by default.
+            frames: number of frames, at evenly spaced times from zero to the horizon.
+            seconds: duration of the animation.
         """
         if self.layout.parameters:
             one = self._single()
@@ -332,13 +333,13 @@ class Solution(eqx.Module):
         return save_animation(figures, path, seconds)
 
     def to_xarray(self, **how: Any) -> Any:
-        """Values and slopes on a grid, as an `xarray.Dataset`; NaN outside the domain.
+        """Values and gradients on a grid, as an `xarray.Dataset`; NaN outside the domain.
 
         Args:
-            how: `axes`, up to three numbers of axes of space (the first ones if not given); `at`,
-                where along the others; `times`, a list of times, or `time`, one of them; `nodes`
-                along each axis; `intervals`, options of `value_with_interval` such as
-                `{"n_paths": 256}`: then `correction`, `low` and `high` say what paths do.
+            how: `axes`, indices of up to three axes of space (the first ones by default); `at`,
+                positions along the others; `times`, a list of times, or a single `time`; `nodes`,
+                number of nodes along each axis; `intervals`, options of `value_with_interval` such
+                as `{"n_paths": 256}`, which add `correction`, `low` and `high` from paths.
         """
         grid = self._grid("to_xarray", **how)
         others = [axis for axis in range(self.layout.dim) if axis not in grid.where.axes]
@@ -352,10 +353,11 @@ class Solution(eqx.Module):
         return as_dataset(grid, about)
 
     def to_vtk(self, path: Path | str, **how: Any) -> list[Path]:
-        """Write values and slopes on a grid for ParaView, VisIt or pyvista.
+        """Write values and gradients on a grid for ParaView, VisIt or pyvista.
 
         Args:
-            path: a `.vtu` file; with `times` a `.pvd` file, beside which one `.vtu` for each goes.
+            path: a `.vtu` file; with `times` a `.pvd` file, next to which one `.vtu` file per time
+                is written.
             how: as for `to_xarray`.
 
         Returns:
@@ -376,7 +378,7 @@ class Solution(eqx.Module):
     ) -> Grid:
         if self.layout.parameters:
             raise ValueError(
-                f"`{wish}` is for one problem of a family; choose it: `solution.at(...).{wish}()`."
+                f"`{wish}` is for one problem of a family; choose one: `solution.at(...).{wish}()`."
             )
         problem = self._problem(wish)
         if time is not None and times is not None:
@@ -392,14 +394,14 @@ class Solution(eqx.Module):
         )
 
     def export(self, path: Path | str, *, dtype: str | None = None) -> Path:
-        """Write the solution as StableHLO: a function of many points that needs no fkpinn.
+        """Write the solution as StableHLO: a function of many points that does not need fkpinn.
 
         `jax.export.deserialize(bytearray(Path(path).read_bytes())).call(points)` gives the values
-        at points of shape `(n, z)`, for any `n`, on processors and NVIDIA cards. Points are not
-        checked to lie in the domain.
+        at points of shape `(n, z)`, for any `n`, on CPUs and NVIDIA GPUs. Points are not checked to
+        lie in the domain.
 
         Args:
-            path: where it goes.
+            path: path of the file.
             dtype: precision of points and values, `float32` or `float64`; that of the network if
                 not given.
         """
@@ -428,13 +430,16 @@ class Solution(eqx.Module):
         plain = self.network.network if isinstance(self.network, AbstractHard) else self.network
         if not isinstance(plain, MLP):
             raise TypeError(
-                f"`save` knows `MLP`, with or without data built in; got {type(plain).__name__}. "
-                f"Use `equinox.tree_serialise_leaves` for networks of your own."
+                f"`save` supports `MLP`, with or without boundary data built in; got "
+                f"{type(plain).__name__}. Use `equinox.tree_serialise_leaves` for your own "
+                f"networks."
             )
         problem = self._problem("save")
         lower, upper = problem.bounds()
         if not np.allclose(plain.center, 0.5 * (lower + upper)):
-            raise ValueError("`save` needs a network whose inputs are scaled to its problem.")
+            raise ValueError(
+                "`save` needs a network whose inputs are scaled to the bounds of its problem."
+            )
         about = {
             "kind": _KIND,
             "name": self.name,
@@ -466,7 +471,7 @@ class Solution(eqx.Module):
 def corrections(
     problem: Problem, network: AbstractField, certificate: Certificate
 ) -> dict[str, np.ndarray]:
-    """What paths say the network lacks, point by point, for pictures.
+    """The error of the network at each point, measured by paths, for figures.
 
     Its own values come with them where points have no time, which would not fit a picture at one.
     """
@@ -490,9 +495,9 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
 
     Args:
         path: the file.
-        problem: the problem it solves; not needed for those of the catalogue. A file cannot hold
-            functions, so without a problem of your own the solution has values and gradients, and
-            no certificates. With it, it is checked to be the same.
+        problem: the problem it solves; not needed for problems of the catalogue. A file cannot
+            store functions, so without the problem the solution has values and gradients, but no
+            certificates. A problem that is passed is checked to be the same.
     """
     path = Path(path)
     about = load_about(path)
@@ -511,15 +516,15 @@ def load(path: Path | str, problem: Problem | None = None) -> Solution:
     if problem is not None and not same_problem(problem, stored):
         if given:
             raise ValueError(
-                f"`{path}` holds the solution of another problem than the one given: coefficients, "
-                f"domain or boundary data differ."
+                f"`{path}` contains the solution of a different problem: coefficients, domain or "
+                f"boundary data differ."
             )
         problem = None  # one's own problem, under a name of the catalogue
     if problem is None and (about["hard"] or about.get("inputs")):
         raise ValueError(
-            f"`{path}` holds a network with the data of {name!r:.80} built in, which is "
-            f"not in the catalogue, and a file cannot hold functions. Pass the problem: "
-            f"`load(path, problem)`."
+            f"`{path}` contains a network with boundary data of the problem {name!r:.80} built "
+            f"in. That problem is not in the catalogue, and a file cannot store functions. Pass "
+            f"the problem: `load(path, problem)`."
         )
     with reading(path):
         plain = _empty_network(about, layout, problem, path.stat().st_size)
@@ -566,7 +571,9 @@ def _numbered(problem: Problem, inputs: Sequence[Input]) -> list[tuple[int, floa
     """Which functions of the problem a network reads, and how they are scaled."""
     known = input_functions(problem)
     if any(each.function not in known for each in inputs):
-        raise ValueError("`save` knows further inputs of a network only if the problem gives them.")
+        raise ValueError(
+            "`save` supports additional network inputs only if they are derived from the problem."
+        )
     return [(known.index(each.function), each.center, each.half_width) for each in inputs]
 
 

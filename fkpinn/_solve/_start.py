@@ -39,28 +39,27 @@ def starting_network(start: Solution, problem: Problem) -> AbstractField:
     if not same or names[0] != names[1]:
         hint = " Choose one of its problems: `start.at(...)`." if names[0] else ""
         raise ValueError(
-            f"`start` must have points like those of the problem, {ours}; its own are {theirs}."
-            f"{hint}"
+            f"`start` must have the same coordinates as the problem, {ours}; it has {theirs}.{hint}"
         )
     network = start.network
     return harden(problem, network.network) if isinstance(network, AbstractHard) else network
 
 
 def begin_near(job: Job) -> tuple[Job, Labels | None, list[str]]:
-    """Labels of what the starting network lacks, and a job with fewer steps; or from scratch.
+    """Labels for the error of the starting network, and a job with fewer steps; or from scratch.
 
     Args:
         job: what is to be solved, with a network to start from.
 
     Returns:
-        The job to go on with, labels, and what is worth knowing.
+        The job to continue with, labels, and notes.
     """
     network, settings = job.start, job.settings
     assert network is not None
     scratch = dataclasses.replace(job, start=None)
     n = settings.n_labels
     if n == 0 or not job.how.labelled:
-        note = "start: without labels it is not known how far the given network is off"
+        note = "start: without labels the error of the given network is unknown"
         return _near(job, network), None, [note]
     stream = job.stream / "labels"
     points = sample_interior(job.problem, n, dtype=jnp.float32, key=(stream / "points").key)
@@ -79,22 +78,23 @@ def begin_near(job: Job) -> tuple[Job, Labels | None, list[str]]:
     wrong = float(np.sqrt(max(np.mean(off**2) - np.mean(noise**2), 0.0))) / max(size, 1e-300)
     if not wrong < _FAR:
         note = (
-            f"start: the given network is off by {wrong:.2g} of the solution, and scratch is "
-            f"cheaper; training began there"
+            f"start: the given network has a relative error of {wrong:.2g}, too large for a warm "
+            f"start; training began from scratch"
         )
         return scratch, label(scratch), [note]
     value = jnp.asarray(here + off, lacks.value.dtype)
-    note = f"start: the given network was off by {wrong:.2g} of the solution"
+    note = f"start: the given network had a relative error of {wrong:.2g}"
     return _near(job, network), lacks._replace(value=value), [note]
 
 
 def _near(job: Job, network: AbstractField) -> Job:
-    """The same with that network and fewer steps, all of them with all points."""
+    """The same with that network and fewer steps, all of them alike."""
     training = job.settings.training
     fewer = {
         "training.steps": -(-training.steps // _STEPS),
         "training.adam_steps": -(-training.adam_steps // _STEPS),
         "training.early_points": 1.0,
+        "training.late_momentum": 0.0,
     }
     parts = dataclasses.replace(job.parts, network=network)
     return dataclasses.replace(job, settings=job.settings.changed(fewer), parts=parts, start=None)

@@ -76,8 +76,8 @@ def _by_likelihood(job: Job, network: AbstractField, labels: Labels) -> Fit:
         now = None if held is None else _misses(more.network, held)
         if found is not None and now is not None and _rose(missed, now):
             note = (
-                f"likelihood: labels that were kept back say that steps after {taken} led away; "
-                f"they were taken back"
+                f"likelihood: the misfit on held-out labels grew after step {taken}; the later "
+                f"steps were undone"
             )
             both = joined(found, more)
             found = both._replace(network=found.network, stopped=[*both.stopped, note])
@@ -99,7 +99,7 @@ def _parts(steps: int) -> list[int]:
 def _or_labels_alone(
     job: Job, network: AbstractField, found: Fit, kept: Labels, held: Labels, size: Size
 ) -> Fit:
-    """What was found, or plain regression on labels if that misses those kept back by less."""
+    """The result, or plain regression on labels if that fits held-out labels better."""
     few = job.settings.changed(
         {"training.polish_steps": _LIKELY_STEPS, "training.damping": _REGRESSION}
     )
@@ -110,8 +110,10 @@ def _or_labels_alone(
     )  # fmt: skip
     before, after = _misses(found.network, held), _misses(alone.network, held)
     better = _rose(after, before)
-    note = "training misses labels that were kept back by more than their noise; plain regression "
-    note += "on labels misses them by less, and is what you get" if better else "does no better"
+    note = "after training, the misfit on held-out labels exceeds their noise; plain regression on "
+    note += (
+        "the labels fits them better and is used instead" if better else "the labels is no better"
+    )
     both = joined(found, alone)
     network = alone.network if better else found.network
     return both._replace(network=network, stopped=[*both.stopped, note])
@@ -211,13 +213,13 @@ def _phases(job: Job, labels: Labels | None, size: Size) -> list[Phase]:
     others = [phase.name for phase in phases if not isinstance(phase.optimizer, Adam)]
     if settings.points.directions and others:
         raise ValueError(
-            f"`points.directions` is for training by Adam, with fresh ones at every step; got "
-            f"{settings.points.directions} and the phases {others}. Take a method that ends with "
+            f"`points.directions` is for training by Adam with new directions in every step; got "
+            f"{settings.points.directions} and the phases {others}. Use a method that ends with "
             f"`-adam`, or `pinn`, with `training.lbfgs_steps` of 0."
         )
     if not phases:
         raise ValueError(
-            f"The settings leave nothing to do for `{job.method}`: give it `training.adam_steps` "
+            f"The settings leave no training steps for `{job.method}`: set `training.adam_steps` "
             f"or `training.lbfgs_steps`."
         )
     return phases
@@ -325,7 +327,7 @@ def output_size(problem: Problem, settings: Settings, labels: Labels | None) -> 
 
 
 def relative_noise(labels: Labels, size: Size) -> float:
-    """Root mean square of the errors of labels beside the size of the solution."""
+    """Root mean square of the errors of labels relative to the size of the solution."""
     beside = np.asarray(labels.error(), np.float64) / size.at(np.asarray(labels.points))
     return float(np.sqrt(np.mean(beside**2)))
 

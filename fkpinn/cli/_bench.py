@@ -1,4 +1,4 @@
-"""`fkpinn bench`: one benchmark, with its yardstick measured in the same run."""
+"""`fkpinn bench`: one benchmark, with the code it is compared with measured in the same run."""
 
 import dataclasses
 import importlib
@@ -37,17 +37,17 @@ _GROWING = ("dimensions", "peers")  # these add to their record row by row
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Measure speed on this machine, beside codes that do the same.
+    """Measure speed and accuracy on this machine, compared with other codes where there are any.
 
-    `paths`: path-steps a second of fkpinn, hand-written C, diffrax and NumPy.
-    `labels`: the paper's largest label set, and cost and memory as paths are added.
-    `step`: a gradient of the residual loss, beside `jax.hessian`, DeepXDE and jinns, the last
-    two if the environment variable FKPINN_PEERS names a Python that has them.
-    `certificates`: how often certificates of networks, good and bad, hold the true error.
-    `targets`: whether runs that were given a target end below it.
+    `paths`: path-steps per second of fkpinn, hand-written C, diffrax and NumPy.
+    `labels`: the paper's largest label set, and time and memory for growing numbers of paths.
+    `step`: a gradient of the residual loss, compared with `jax.hessian`, DeepXDE and jinns, the
+    last two if the environment variable FKPINN_PEERS names a Python that has them.
+    `certificates`: how often certificates of networks, good and bad, contain the true error.
+    `targets`: whether runs with a target end below it.
     `ablation`: what each part of the method is worth.
-    `refresh`: training on with labels corrected by paths, beside the same time without.
-    `examples`: the scripts in `examples/` at full size, what they say and how long they take.
+    `refresh`: further training with labels corrected by paths, compared with the same time without.
+    `examples`: the scripts in `examples/` at full size, their output and run times.
     `sizes`: time and memory of the largest sizes in the documentation.
     `dimensions`: errors, certificates and time of problems in many dimensions and of nonlinear
     ones, beside bars; rows are added to the record as they end.
@@ -87,23 +87,23 @@ class Bench:
         ],
         tyro.conf.Positional,
     ]
-    """Which one."""
+    """Which benchmark."""
     points: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Points; 100 for `paths`, 2000 for `labels`, 10000 for `step`, 1000 for
-    `intervals` and `slopes` by default. Values of the parameter for `families`, 20 by default."""
+    """Number of points; by default 100 for `paths`, 2000 for `labels`, 10000 for `step`, 1000 for
+    `intervals` and `slopes`. For `families`: number of parameter values, 20 by default."""
     paths: Annotated[int | None, tyro.conf.arg(metavar="M")] = None
-    """Paths a point; 1000 for `paths` and `slopes`, 500 for `labels`, 256 for `intervals` by
-    default."""
+    """Paths per point; by default 1000 for `paths` and `slopes`, 500 for `labels`, 256 for
+    `intervals`."""
     repeats: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
-    """Timings whose median is reported; 5 for `paths`, 9 for `step`, 3 for `scaling` by
-    default. Sets of data for `inverse`, 100 by default."""
+    """Number of timings, of which the median is reported; by default 5 for `paths`, 9 for `step`,
+    3 for `scaling`. For `inverse`: number of data sets, 100 by default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """Where the sweep of `labels` ends, paths in all; 1000000 by default."""
+    """Largest total number of paths in the sweep of `labels`; 1000000 by default."""
     folder: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where networks and single results are kept, to go on there after a break. By default a
-    folder of the benchmark's name in runs."""
+    """Folder for networks and single results, from which an interrupted benchmark continues. By
+    default a folder in runs with the benchmark's name."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """How much work a training is; `quick` by default, `best` for `dimensions`."""
+    """Preset of the trainings; `quick` by default, `best` for `dimensions`."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Trainings of each kind; 3 by default, 1 for `refresh` and `certificates`."""
     problems: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="P ...")] = None
@@ -157,7 +157,7 @@ class Bench:
             if name not in _OPTIONS[self.benchmark]:
                 owners = [f"`fkpinn bench {b}`" for b, names in _OPTIONS.items() if name in names]
                 flag = name.replace("_", "-")
-                raise ValueError(f"`--{flag}` belongs to {' and '.join(owners)}; leave it away.")
+                raise ValueError(f"`--{flag}` belongs to {' and '.join(owners)}; leave it out.")
             given[argument] = value
         return given
 

@@ -14,21 +14,21 @@ from fkpinn.cli._result import bound_in_words, value_in_words
 
 @dataclasses.dataclass(frozen=True)
 class Certify:
-    """Measure the error of the solution in a run folder by paths; no reference is needed.
+    """Measure the error of the solution in a run folder by paths, without a reference.
 
     Example: `fkpinn certify runs/demo`
     """
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-    """A run folder that `fkpinn solve` made."""
+    """A run folder written by `fkpinn solve`."""
     points: int = 2048
-    """How many fresh points, uniform in the domain."""
+    """Number of new random points, drawn from the measure of the problem."""
     paths: int | None = None
-    """How many paths from each point; by default a pilot run tells."""
+    """Number of paths from each point; by default chosen by a pilot run."""
     seconds: float = 60.0
-    """Most time for the paths, about, apart from compilation."""
+    """Approximate time limit for the paths, without compilation."""
     seed: int = 0
-    """Fixes everything random."""
+    """Seed of all random numbers."""
     hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 

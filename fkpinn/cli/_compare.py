@@ -1,4 +1,4 @@
-"""`fkpinn compare`: several runs side by side."""
+"""`fkpinn compare`: a comparison of several runs."""
 
 import dataclasses
 from pathlib import Path
@@ -11,7 +11,7 @@ from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 @dataclasses.dataclass(frozen=True)
 class Compare:
-    """Put finished runs side by side: a table here, and a page with curves and maps.
+    """Compare finished runs: prints a table, and writes a page with curves and maps.
 
     Example: `fkpinn compare runs/met-fk-pinn-quick-0 runs/met-pinn-quick-0`
     """
@@ -19,7 +19,7 @@ class Compare:
     run_folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """Run folders, two or more."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("compare.html")
-    """Where the page goes."""
+    """Path of the page."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:

@@ -39,7 +39,7 @@ class Completion:
     """
 
     shell: Annotated[Literal["bash", "zsh"], tyro.conf.Positional] = "bash"
-    """Which shell; the script of zsh uses its emulation of bash."""
+    """Which shell; the script for zsh uses zsh's emulation of bash completion."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:

@@ -12,14 +12,15 @@ from fkpinn.cli._problem_argument import find_problem
 
 @dataclasses.dataclass(frozen=True)
 class Diagnose:
-    """Look at a problem, or at a run: curvature, condition numbers, landscape, theory.
+    """Diagnose a problem or a run: curvature, condition numbers, landscape, theory.
 
     `spectrum`: eigenvalues of the Gauss-Newton matrix by term, and of the Hessian.
-    `coverage`: the smallest curvature with labels, its bound, gradient descent beside its theory.
+    `coverage`: the smallest curvature with labels and its bound; steps of gradient descent,
+    measured and predicted.
     `conditioning`: condition numbers of PINN and FK-PINN against the number of points.
-    `landscape`: the loss over two directions around both networks.
-    `labels`: tails and bias of labels beside what the paper proves of them.
-    `bounds`: the terms of the error bound, constants at 1.
+    `landscape`: the loss along two directions around both networks.
+    `labels`: tails and bias of labels, compared with what the paper proves.
+    `bounds`: the terms of the error bound, with all constants set to 1.
 
     Example: `fkpinn diagnose met --what landscape`
     """
@@ -31,26 +32,26 @@ class Diagnose:
     )
     """Which diagnostic."""
     widths: tuple[int, ...] = (24, 24)
-    """Hidden layers of the networks that are trained for it."""
+    """Widths of the hidden layers of the networks trained for the diagnostic."""
     points: int = 400
-    """Points of the residual."""
+    """Number of collocation points."""
     boundary: int = 80
-    """Points on the boundary."""
+    """Number of boundary points."""
     labels: int = 50
-    """Points with labels."""
+    """Number of points with labels."""
     steps: int = 3000
-    """Steps of Adam of each training."""
+    """Adam steps of each training."""
     sizes: tuple[int, ...] = (100, 200, 400, 800, 1600, 3200)
-    """Numbers of residual points for `conditioning`."""
+    """Numbers of collocation points for `conditioning`."""
     seeds: int = 3
     """Trainings of each kind for `conditioning`."""
     grid: int = 51
-    """Nodes a side of `landscape`, an odd number."""
+    """Nodes per side of `landscape`, an odd number."""
     seed: int = 0
-    """Fixes everything random."""
+    """Seed of all random numbers."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder for record and figures; by default runs/diagnose-P, or `diagnose` in a run folder.
-    Single results of `conditioning` are kept there, and the same call goes on after a break."""
+    Single results of `conditioning` are stored there; after an interruption, repeat the command."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
@@ -103,8 +104,8 @@ def summary(what: str, record: dict) -> list[str]:
         found = record["coverage"]
         lines = [row(k, f"{found[k]:.3g}") for k in ("mu_data", "mu_perp", "rho", "least_weight")]
         for method, run in record["descent"].items():
-            seen = "more than it ran" if run["measured"] is None else str(run["measured"])
-            text = f"gradient descent: {run['predicted']:.2g} steps suffice, it took {seen}"
+            seen = "more than were run" if run["measured"] is None else str(run["measured"])
+            text = f"gradient descent: {run['predicted']:.2g} steps predicted, needed {seen}"
             lines.append(row(method, text))
         return lines
     if what == "conditioning":
@@ -125,7 +126,7 @@ def summary(what: str, record: dict) -> list[str]:
                 row(scheme, f"bias of order {b['order']:.2f} ± {2 * b['order_stderr']:.2f}")
                 for scheme, b in record["bias"].items()
             ),
-            row("cut paths", f"bias falls as exp(-{record['truncation']['kappa']:.3g} T)"),
+            row("cut paths", f"bias decays as exp(-{record['truncation']['kappa']:.3g} T)"),
         ]
     lines = [row(name, f"{value:.3g}") for name, value in record["terms"].items()]
     return [*lines, row("meaning", record["meaning"])]

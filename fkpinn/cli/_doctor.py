@@ -23,12 +23,12 @@ _EXTRAS = {  # which packages these are, the installed metadata say
     "fem": "finite element references in one and two dimensions",
     "slurm": "`fkpinn submit --slurm`, jobs in a queue",
     "tensorboard": "`fkpinn solve --tensorboard`, curves while it runs",
-    "vtk": "looking at what `Solution.to_vtk` wrote, in Python",
+    "vtk": "viewing files from `Solution.to_vtk` in Python",
     "xarray": "`Solution.to_xarray`, grids with named axes",
     "inverse": "`fk.infer`, parameters from data",
-    "export": "`Solution.export`, a function that needs no fkpinn",
-    "cuda12": "NVIDIA cards whose driver knows CUDA 12",
-    "cuda13": "NVIDIA cards whose driver knows CUDA 13",
+    "export": "`Solution.export`, a function that does not need fkpinn",
+    "cuda12": "NVIDIA GPUs with a driver for CUDA 12",
+    "cuda13": "NVIDIA GPUs with a driver for CUDA 13",
 }
 _GIB = 1 << 30
 _LITTLE = 2 * _GIB  # what the preset `quick` takes in two dimensions
@@ -42,9 +42,9 @@ _COMPARISONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Doctor:
-    """Say what works on this machine, what does not, and what to do about it.
+    """Check what works on this machine, and say what to do about what does not.
 
-    The exit code is 1 if something needed is broken; missing extras are no failure.
+    The exit code is 1 if something required is broken; missing extras are not a failure.
 
     Example: `fkpinn doctor`
     """
@@ -62,7 +62,7 @@ class Doctor:
             _print_list(findings)
         if broken:
             raise RuntimeError(
-                f"This does not work here: {', '.join(broken)}. What to try stands beside it."
+                f"This does not work here: {', '.join(broken)}. See the lines marked `try` above."
             )
         if not self.output.json:
             print("Everything needed works.")
@@ -132,7 +132,7 @@ def _requirements(package: str) -> list[_Requirement]:
     for line in importlib.metadata.requires(package) or []:
         match = _REQUIREMENT.match(line)
         if match is None:
-            raise ValueError(f"The metadata of {package} ask for {line!r}, which is no package.")
+            raise ValueError(f"The metadata of {package} require {line!r}, which is not a package.")
         name, extras, versions, marker = match.groups(default="")
         only = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)
         wanted = tuple(word.strip() for word in extras.split(",") if word.strip())
@@ -176,8 +176,8 @@ def _python() -> Iterator[Finding]:
     if _fits(found, wanted):
         yield Finding("Python", "ok", f"{found} ({wanted})" if wanted else found)
     else:
-        action = f"Make an environment with Python {wanted}, and install fkpinn there."
-        yield Finding("Python", "broken", f"{found}, and {wanted} is needed", action)
+        action = f"Create an environment with Python {wanted}, and install fkpinn there."
+        yield Finding("Python", "broken", f"{found}, but {wanted} is required", action)
     yield Finding("fkpinn", "ok", __version__)
 
 
@@ -186,7 +186,7 @@ def _packages() -> Iterator[Finding]:
         from fkpinn._records import installed_versions
 
         there = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
-        told = f"{there}; what is needed is not on record in a source tree"
+        told = f"{there}; the required versions are unknown in a source tree"
         yield Finding("packages", "note", told, "pip install -e .")
         return
     needed = _requirements("fkpinn")
@@ -200,7 +200,7 @@ def _packages() -> Iterator[Finding]:
         elif _fits(version, one.versions):
             yield Finding(one.name, "ok", f"{version} ({one.versions})")
         else:
-            found = f"{version}, and {one.versions} is needed"
+            found = f"{version}, but {one.versions} is required"
             yield Finding(one.name, "broken", found, one.command)
 
 
@@ -216,7 +216,7 @@ def _extras() -> Iterator[Finding]:
             packages = ", ".join(f"{one.name} {_version(one.name)}" for one in there[name])
             yield Finding(line, "ok", f"{packages}: {purpose}")
         elif name.startswith("cuda") and cuda:
-            yield Finding(line, "ok", f"not needed beside {cuda[0]}")
+            yield Finding(line, "ok", f"not needed, since {cuda[0]} is installed")
         else:
             yield Finding(line, "missing", f"for {purpose}", command)
 
@@ -255,8 +255,8 @@ def _devices() -> Iterator[Finding]:
         action = "Unset the variable JAX_PLATFORMS."
     else:
         why = "jax cannot use it"
-        action = "See whether `nvidia-smi` lists it, and whether CUDA_VISIBLE_DEVICES hides it."
-    told = f"{found}; there seems to be an NVIDIA card, but {why}"
+        action = "Check that `nvidia-smi` lists it and that CUDA_VISIBLE_DEVICES does not hide it."
+    told = f"{found}; there seems to be an NVIDIA GPU, but {why}"
     yield Finding("devices", "note", told, action)
 
 
@@ -267,21 +267,21 @@ def _cores() -> Iterator[Finding]:
     if usable >= all_of_them:
         yield Finding("cores", "ok", f"{usable}")
     else:
-        action = "If that is not meant, ask the container, the queue or `taskset` for more."
-        yield Finding("cores", "note", f"{usable} of {all_of_them} may be used", action)
+        action = "If this is not intended, change the limit of the container, queue or `taskset`."
+        yield Finding("cores", "note", f"{usable} of {all_of_them} can be used", action)
 
 
 def _memory() -> Iterator[Finding]:
     there = memory()
     if there is None:
-        yield Finding("memory", "ok", "unknown: this system does not tell")
+        yield Finding("memory", "ok", "unknown: this system does not report it")
         return
     found = f"{there.free / _GIB:.1f} GiB free of {there.most / _GIB:.1f} GiB"
     if there.free >= _LITTLE:
         yield Finding("memory", "ok", found)
     else:
-        action = "Close other programs, or take fewer points: `--set points.n_collocation=500`."
-        yield Finding("memory", "note", f"{found}; the preset `quick` takes 2 GiB", action)
+        action = "Close other programs, or use fewer points: `--set points.n_collocation=500`."
+        yield Finding("memory", "note", f"{found}; the preset `quick` needs 2 GiB", action)
 
 
 def _precision() -> Iterator[Finding]:
@@ -296,8 +296,8 @@ def _precision() -> Iterator[Finding]:
     if str(value.dtype) == "float64" and float(value) - 1.0 == little:
         yield Finding("precision", "ok", "float64 is computed in 64 bits")
     else:
-        found = f"float64 was asked for; {value.dtype} came, and 1 + 2**-40 was {float(value)!r}"
-        action = "Compute on the processor, with JAX_PLATFORMS=cpu, or on another device."
+        found = f"requested float64, got {value.dtype}; 1 + 2**-40 gave {float(value)!r}"
+        action = "Compute on the CPU, with JAX_PLATFORMS=cpu, or on another device."
         yield Finding("precision", "broken", found, action)
 
 
@@ -317,17 +317,17 @@ def _cache() -> Iterator[Finding]:
         why, _, action = str(said[0].message).partition(". ")
         yield Finding("compiled code", "note", why, action)
     elif ours is not None:
-        found = f"kept in {ours}, {_size(ours.parent)}"
+        found = f"cached in {ours}, {_size(ours.parent)}"
         yield Finding("compiled code", "ok", found)
     elif not told:
-        found = "not kept, so that every run compiles anew: FKPINN_CACHE says so"
+        found = "not cached because of FKPINN_CACHE, so every run compiles again"
         yield Finding("compiled code", "note", found, "Unset the variable FKPINN_CACHE.")
     elif _writable(Path(told)):
-        found = f"kept in {told}, which jax was told of, {_size(Path(told))}"
+        found = f"cached in {told} by jax's own setting, {_size(Path(told))}"
         yield Finding("compiled code", "ok", found)
     else:
-        found = f"jax was told to keep it in {told}, which cannot be written"
-        action = "Unset the variable JAX_COMPILATION_CACHE_DIR, or name another folder there."
+        found = f"jax is set to cache it in {told}, which cannot be written"
+        action = "Unset the variable JAX_COMPILATION_CACHE_DIR, or set it to another folder."
         yield Finding("compiled code", "note", found, action)
 
 

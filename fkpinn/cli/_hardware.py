@@ -12,11 +12,11 @@ import tyro
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """What it runs on."""
+    """Hardware to run on."""
 
     devices: Annotated[str | None, tyro.conf.arg(metavar="N")] = None
-    """How many devices share the work, or which of them: `2`, or `0,3`. By default all that jax
-    sees. Labels are the same on any number of them, to the bit."""
+    """How many devices share the work, or which of them: `2`, or `0,3`. By default all devices
+    that jax sees. Labels are bitwise the same on any number of devices."""
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:
@@ -32,18 +32,18 @@ class Devices:
 
 @dataclasses.dataclass(frozen=True)
 class Hardware(Devices):
-    """What it runs on."""
+    """Hardware to run on."""
 
     distributed: bool = False
-    """Share the work with other processes, on this machine or others, that were started with the
-    same command; the first of them writes and prints. SLURM, Open MPI and Kubernetes tell them
-    apart; elsewhere give the next three."""
+    """Share the work with other processes, on this machine or others, started with the
+    same command; the first of them writes and prints. Under SLURM, Open MPI and Kubernetes they
+    find each other; otherwise give the next three options."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
-    """Where the first process is found."""
+    """Address of the first process."""
     num_processes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """How many processes there are."""
+    """Total number of processes."""
     process_id: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
-    """Which of them this is, from 0 on."""
+    """Number of this process, starting with 0."""
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:
@@ -52,8 +52,8 @@ class Hardware(Devices):
         if not self.distributed:
             if any(value is not None for value in told):
                 raise ValueError(
-                    "`--coordinator`, `--num-processes` and `--process-id` belong to "
-                    "`--distributed`; give it, too."
+                    "`--coordinator`, `--num-processes` and `--process-id` need `--distributed`; "
+                    "add it."
                 )
             with super().chosen():
                 yield
@@ -72,9 +72,9 @@ class Hardware(Devices):
         except Exception as error:
             if _other_died(error):
                 _leave(
-                    "another process has died, or its machine cannot be reached. What was saved is "
-                    "kept: give the same command to all processes again, to more or to fewer of "
-                    "them, or go on with one by `fkpinn solve --resume`."
+                    "another process has died, or its machine cannot be reached. Saved results are "
+                    "kept: repeat the command in all processes, with any number of them, or "
+                    "continue with one process by `fkpinn solve --resume`."
                 )
             raise
 
@@ -119,6 +119,6 @@ def _numbers(given: str) -> int | list[int]:
         return [int(word) for word in given.split(",") if word.strip()]
     except ValueError:
         raise ValueError(
-            f"`--devices` must be a number, or numbers with commas between them; got {given!r}. "
+            f"`--devices` must be a number, or numbers separated by commas; got {given!r}. "
             f"Try `--devices 2`, or `--devices 0,3`."
         ) from None

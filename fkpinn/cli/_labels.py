@@ -24,25 +24,25 @@ class LabelsCommand:
     problem: ProblemArgument
     """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
     points: int = 200
-    """How many points, uniform in the domain."""
+    """Number of points, drawn from the measure of the problem."""
     paths: int = 500
-    """How many paths from each point."""
+    """Number of paths from each point."""
     dt: float | None = None
-    """Time step; by default from the size of the domain."""
+    """Time step; by default derived from the size of the domain."""
     scheme: str = "default"
     """How paths move and end: default, euler, euler-shifted, euler-bridge, heun, heun-bridge,
     platen, spheres."""
     t_max: float = float("inf")
-    """Paths are cut at this time; those cut are counted."""
+    """Paths are cut at this time; cut paths are counted."""
     antithetic: bool = False
     """Run paths in pairs with opposite noise."""
     bias: bool = False
-    """Also run with twice the step, and say what the step costs."""
+    """Also run with twice the step, and estimate the time-step bias."""
     out: Path | None = None
-    """A file for the labels; work done is kept beside it, and the same command goes on after a
-    crash."""
+    """File for the labels; finished work is stored next to it, and after a crash the same command
+    continues."""
     seed: int = 0
-    """Fixes everything random."""
+    """Seed of all random numbers."""
     hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 

@@ -32,10 +32,10 @@ from fkpinn.cli._submit import Submit
 _ARENA_MAX = -8  # of glibc's `mallopt`
 
 _DESCRIPTION = """\
-Solve boundary value problems with networks that Feynman-Kac labels guide.
+Solve boundary value problems with neural networks guided by Feynman-Kac labels.
 
 Start with `fkpinn problems`, then `fkpinn solve met --preset quick --out runs/demo`.
-`fkpinn COMMAND --help` tells more about a command, `fkpinn --version` the version.
+`fkpinn COMMAND --help` describes a command, `fkpinn --version` prints the version.
 """
 
 COMMANDS = {

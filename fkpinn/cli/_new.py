@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 import fkpinn as fk
 
-# The domain: shapes are joined by |, cut by - and &, and their boundary parts have names.
+# The domain: combine shapes by | (union), & (intersection), - (difference); name boundary parts.
 domain = fk.Box([-1, -1], [1, 1], name="wall") - fk.Ball([0.3, 0.2], 0.25, name="hole")
 
 
@@ -24,8 +24,8 @@ def drift(x):
     return jnp.stack([-x[1], x[0]])
 
 
-# 1/2 sigma^2 Laplace(u) + b . grad(u) - V u + f = 0 inside. What is left out is zero, or one for
-# `diffusion`. Numbers, arrays and functions of one point are all fine.
+# 1/2 sigma^2 Laplace(u) + b . grad(u) - V u + f = 0 inside. Defaults are zero, and one for
+# `diffusion`. Coefficients are numbers, arrays or functions of one point.
 problem = fk.Problem(
     domain=domain,
     drift=drift,
@@ -34,13 +34,13 @@ problem = fk.Problem(
     source=1.0,  # f
     boundary={{
         "wall": fk.Dirichlet(0.0),  # u is given; paths end here
-        "hole": fk.Neumann(0.0),  # the outward slope is given; paths are reflected
+        "hole": fk.Neumann(0.0),  # the outward normal derivative is given; paths are reflected
     }},
     name="{name}",
 )
 
-# A parabolic problem has `horizon=T` and `terminal=lambda x: ...` as well; its functions then take
-# `t, x`, and u(T, x) is given.
+# A parabolic problem also has `horizon=T` and `terminal=lambda x: ...`, which gives u(T, x); its
+# functions then take `t, x`.
 '''
 
 
@@ -61,7 +61,7 @@ class New:
             stem = self.name.removesuffix(".py")
             if not re.fullmatch(r"[A-Za-z0-9_-]+", stem):
                 raise ValueError(
-                    f"`NAME` may have letters, digits, `-` and `_`; got {self.name!r}."
+                    f"`NAME` may contain letters, digits, `-` and `_`; got {self.name!r}."
                 )
             path = Path(f"{stem}.py")
             with open(path, "x", encoding="utf-8") as file:  # never over a file that is there

@@ -20,9 +20,9 @@ class Output:
     json: bool = False
     """Print one JSON value on standard output, and nothing else there."""
     quiet: Annotated[bool, tyro.conf.arg(aliases=["-q"])] = False
-    """No progress: results and errors only."""
+    """Print results and errors only, no progress."""
     verbose: Annotated[bool, tyro.conf.arg(aliases=["-v"])] = False
-    """Say which device and versions are used, and report progress line by line, every second."""
+    """Print device and versions, and progress line by line, every second."""
     debug: bool = False
     """Show the traceback of an error."""
 

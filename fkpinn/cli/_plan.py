@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class PlanCommand:
-    """Find out by a pilot run how to spend a given time on labels.
+    """Choose time step and number of paths for labels in a given time, by a pilot run.
 
     Example: `fkpinn plan schrodinger --seconds 60`
     """
@@ -21,11 +21,11 @@ class PlanCommand:
     problem: ProblemArgument
     """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
     seconds: float = 60.0
-    """Time for the labels; the pilot takes up to half of it besides, and compilation."""
+    """Time for the labels; the pilot takes up to half of it in addition, plus compilation."""
     points: int = 200
-    """At how many points labels are wanted."""
+    """Number of points with labels."""
     seed: int = 0
-    """Fixes everything random."""
+    """Seed of all random numbers."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
@@ -64,9 +64,9 @@ class PlanCommand:
 def _print(plan: "LabelPlan", command: str) -> None:
     predicted = plan.predicted
     stderr, bias = predicted["rel_stderr"], predicted["rel_bias"]
-    error = f"{predicted['rel_error']:.2%} (noise {stderr:.2%}, step size up to {bias:.2%})"
+    error = f"{predicted['rel_error']:.2%} (noise {stderr:.2%}, time step up to {bias:.2%})"
     if not plan.pilot["resolved"]:
-        error += "; the pilot was too short to tell the cost of the step size from noise"
+        error += "; the pilot was too short to distinguish the time-step bias from noise"
     shown: dict[str, Any] = {
         "scheme": f"{plan.scheme} ({plan.reason})",
         "dt": "none" if plan.scheme == "spheres" else f"{plan.dt:g}",

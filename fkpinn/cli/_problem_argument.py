@@ -55,7 +55,7 @@ def _load(path: Path) -> "Problem":
     except Exception as error:  # whatever the user's code raises is bad input to us
         raise ValueError(f"`P`: {path} failed: {type(error).__name__}: {error}") from error
     if not isinstance(found, Problem):
-        got = "nothing of that name" if found is None else f"a `{type(found).__name__}`"
+        got = "nothing with that name" if found is None else f"a `{type(found).__name__}`"
         raise ValueError(
             f"`P`: {path} must define `problem`, an `fkpinn.Problem`; got {got}. "
             "Write `problem = fkpinn.Problem(...)` or use a recipe such as `fkpinn.poisson`."

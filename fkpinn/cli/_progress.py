@@ -149,7 +149,7 @@ class LineProgress:
         """Say how long the phase took."""
         if self._description is not None:
             metrics = self._latest[1]
-            self._print(f"{time.monotonic() - self._began:.1f} s in all {metrics}")
+            self._print(f"{time.monotonic() - self._began:.1f} s in total {metrics}")
             self._description = None
 
     def _state(self, elapsed: float) -> str:

@@ -1,4 +1,4 @@
-"""`fkpinn reference`: the truth that errors are measured against."""
+"""`fkpinn reference`: the reference solution that errors are measured against."""
 
 import dataclasses
 import time
@@ -28,7 +28,8 @@ class Reference:
     problem: ProblemArgument
     """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
     refine: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Compute finite elements, 64 times 2**N edges across; by default the best truth at hand."""
+    """Use finite elements with 64 times 2**N edges across the domain; by default the best reference
+    available."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Store a finite element reference in this .npz file."""
     output: OutputOptions = PLAIN
@@ -70,9 +71,9 @@ def _store(truth: "AbstractReference", path: Path) -> None:
 
     if not isinstance(truth, FEMReference):
         raise ValueError(
-            f"`--out` stores finite element references; this one is computed afresh whenever it "
-            f"is needed ({truth.provenance['method']}). Leave `--out` away, or add `--refine 0` "
-            f"for finite elements."
+            f"`--out` stores finite element references only; this one is computed whenever it is "
+            f"needed ({truth.provenance['method']}). Leave out `--out`, or add `--refine 0` for "
+            f"finite elements."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     truth.save(path)

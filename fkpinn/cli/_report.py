@@ -1,4 +1,4 @@
-"""`fkpinn report`: the page of a run, written anew."""
+"""`fkpinn report`: write the page of a run again."""
 
 import dataclasses
 from pathlib import Path
@@ -11,13 +11,13 @@ from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Write `report.html` of a run folder anew, from what the folder holds.
+    """Write `report.html` of a run folder again, from the data in the folder.
 
     Example: `fkpinn report runs/demo`
     """
 
     run_folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-    """A run folder that `fkpinn solve` made."""
+    """A run folder written by `fkpinn solve`."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:

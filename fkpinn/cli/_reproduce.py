@@ -13,27 +13,27 @@ from fkpinn.cli._output import PLAIN, OutputOptions, print_json
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Rebuild a table or figure of the paper: run what has no record yet, then draw its page.
+    """Rebuild a table or figure of the paper: run what has no record yet, then write its page.
 
-    Every run leaves a record under `results/runs`, so the same command goes on where it was
-    stopped. Example: `fkpinn reproduce all --from-records`
+    Every run writes a record under `results/runs`, so an interrupted command continues when it is
+    repeated. Example: `fkpinn reproduce all --from-records`
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
-    """A file of `configs/` without its ending (table1, preconditioners, pdata, dt, paths, ...), or
-    `all`."""
+    """A file of `configs/` without its extension (table1, preconditioners, pdata, dt, paths, ...),
+    or `all`."""
     seeds: int | None = None
-    """Runs of each kind; by default what the configuration says."""
+    """Runs of each kind; by default as in the configuration."""
     from_records: bool = False
-    """Train nothing; draw from the records there are."""
+    """Do not train; use existing records only."""
     seconds: float = float("inf")
-    """Begin no training after so many seconds."""
+    """Start no training after this many seconds."""
     at_once: int | None = None
-    """Seeds of one kind trained side by side; by default all of them on an accelerator. The same
-    command may also run several times at once: each process takes what no other has taken."""
+    """Seeds of one kind trained at the same time; by default all of them on an accelerator. The
+    same command may also be started several times: the processes share the runs."""
     jobs: int = 1
-    """Processes that train, each one seed at a time. On a card, start its multi-process service
-    first (`nvidia-cuda-mps-control -d`)."""
+    """Number of training processes, each with one seed at a time. On an NVIDIA GPU, start the
+    multi-process service first (`nvidia-cuda-mps-control -d`)."""
     configs: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("configs")
     """Folder of the configurations."""
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")

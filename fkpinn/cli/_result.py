@@ -13,7 +13,7 @@ _ERRORS = {
     "h1_abs": "absolute H1 error",
     "linf": "largest error",
     "constant": "relative L2 error of a constant",
-    "skill": "error over the best trivial one",
+    "skill": "error relative to the best trivial one",
 }
 
 
@@ -45,8 +45,8 @@ def bound_in_words(record: dict[str, Any]) -> str:
     if "why" in record:
         return f"none: {record['why']}"
     bound = record["l2_rel"]
-    size = "of no meaning" if bound is None else f"{bound:.3e} at most"
-    return f"{size}, by residuals along paths"
+    size = "not meaningful" if bound is None else f"at most {bound:.3e}"
+    return f"{size}, from residuals along paths"
 
 
 def value_in_words(record: dict[str, Any]) -> str:

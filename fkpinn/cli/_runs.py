@@ -20,7 +20,7 @@ class Runs:
     """
 
     root: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = Path("runs")
-    """Where to look, at any depth."""
+    """Folder to search, including its subfolders."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
@@ -35,7 +35,7 @@ class Runs:
         from fkpinn.cli._result import print_table
 
         if not found:
-            print(f"There are no run folders below {self.root}.")
+            print(f"There are no run folders in {self.root}.")
             return
         columns = ("run", "problem", "method", "preset", "seed", "relative L2", "by paths")
         rows = []
@@ -46,4 +46,4 @@ class Runs:
         print_table((*columns, "state"), rows)
         stopped = [one["folder"] for one in found if one["state"] in ("stopped", "begun")]
         if stopped:
-            print(f"Go on with a run that has not ended: fkpinn solve --resume {stopped[0]}")
+            print(f"To continue an unfinished run: fkpinn solve --resume {stopped[0]}")

@@ -24,11 +24,11 @@ class HowToSolve:
     method: Literal[
         "fk-pinn", "pinn", "fk-pinn-adam", "fk-pinn-nncg", "pinn-engd", "pinn-nncg", "bsde"
     ] = "fk-pinn"
-    """fk-pinn: with Feynman-Kac labels, by natural gradient (as the paper, with Adam and L-BFGS, in
-    the preset `paper`). pinn: residual and boundary alone, by Adam and L-BFGS. Others name their
-    optimizer; nncg comes after Adam and L-BFGS. bsde: Deep BSDE, whole paths, by Adam."""
+    """fk-pinn: with Feynman-Kac labels, by natural gradient (in the preset `paper`, by Adam and
+    L-BFGS as in the paper). pinn: residual and boundary only, by Adam and L-BFGS. Others name their
+    optimizer; nncg follows Adam and L-BFGS. bsde: Deep BSDE, whole paths, by Adam."""
     preset: Literal["quick", "best", "paper"] = "quick"
-    """How much work: minutes on two cores, our best, or the paper's setting to the letter."""
+    """quick: minutes on two cores. best: highest accuracy. paper: the paper's settings."""
     set: Annotated[
         tuple[tuple[str, ...], ...],
         tyro.conf.UseAppendAction,
@@ -36,8 +36,8 @@ class HowToSolve:
     ] = ()
     """Settings to change, such as `training.steps=200` or `labels.n_paths=500`."""
     target: float | None = None
-    """Relative L2 error to reach: the error is measured by paths, and training goes on until its
-    upper confidence limit is below, or no round is expected to pay."""
+    """Relative L2 error to reach: the error is measured by paths, and training continues until its
+    upper confidence limit is below the target, or further rounds are not expected to help."""
 
     def words(self) -> list[str]:
         """The same as words of a command."""
@@ -57,15 +57,15 @@ class Solve(HowToSolve):
     problem: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="P")] = None
     """Name from `fkpinn problems`, or path of a Python file that defines `problem`."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Go on with this run folder after a crash, instead of starting a run."""
+    """Continue the run in this folder after a crash, instead of starting a new one."""
     seed: int = 0
-    """Fixes everything random."""
+    """Seed of all random numbers."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Run folder; by default runs/PROBLEM-METHOD-PRESET-SEED."""
     tensorboard: bool = False
     """Write curves for TensorBoard to `tensorboard` in the run folder."""
     open: bool = False
-    """Show the report in a browser at the end; where there is none, say where it lies."""
+    """Show the report in a browser at the end; without a browser, print its path."""
     hardware: HardwareOptions = EVERY_DEVICE
     output: OutputOptions = PLAIN
 
@@ -73,13 +73,13 @@ class Solve(HowToSolve):
         """Solve, then print the errors and where the files lie."""
         with self.output.reserved(), self.hardware.chosen():
             if (self.problem is None) == (self.resume is None):
-                raise ValueError("`fkpinn solve` needs a problem, or `--resume DIR`, and not both.")
+                raise ValueError("`fkpinn solve` needs either a problem or `--resume DIR`.")
             progress = self._progress()
             try:
                 result = self._result(progress)
             except KeyboardInterrupt:
                 progress.finish()
-                print(f"Go on with: fkpinn solve --resume {self._folder()}", file=sys.stderr)
+                print(f"Continue with: fkpinn solve --resume {self._folder()}", file=sys.stderr)
                 raise
             finally:
                 progress.finish()

@@ -16,8 +16,8 @@ from fkpinn.cli._solve import HowToSolve, key_values
 class Submit(HowToSolve):
     """Solve a problem with many seeds: a run folder for each, and one table.
 
-    Runs that ended are not run again, those that were stopped go on, so the same command may be
-    given as often as you like; with neither `--local` nor `--slurm` it only shows the table so far.
+    Finished runs are not repeated and interrupted ones are continued, so the same command may be
+    repeated at any time; with neither `--local` nor `--slurm` it only shows the table so far.
     Example: `fkpinn submit met --seeds 0-9 --local`
     """
 
@@ -26,16 +26,16 @@ class Submit(HowToSolve):
     seeds: Annotated[str, tyro.conf.arg(metavar="SEEDS")] = "0-9"
     """Seeds of the runs: `0-99`, or `0-4,7`."""
     local: bool = False
-    """Run them on this machine, now; runs that are killed are started again."""
+    """Run on this machine, now; runs that are killed are restarted."""
     slurm: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="KEY=VALUE")] = None
-    """Hand them to SLURM, with what its jobs need: `timeout_min=60 gpus_per_node=1
+    """Submit to SLURM, with these job parameters: `timeout_min=60 gpus_per_node=1
     slurm_partition=gpu slurm_array_parallelism=16`. Needs submitit."""
     jobs: int = 1
-    """Runs at the same time on this machine; they share its cores."""
+    """Number of runs at the same time on this machine; they share its cores."""
     tries: int = 3
-    """How often a run on this machine is started at most."""
+    """Maximum number of times a run is started on this machine."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the run folders; by default runs/PROBLEM-METHOD-PRESET."""
+    """Folder for the run folders; by default runs/PROBLEM-METHOD-PRESET."""
     output: OutputOptions = PLAIN
 
     def run(self) -> None:
@@ -63,8 +63,8 @@ class Submit(HowToSolve):
                 queued = submit(batch, key_values("--slurm", self.slurm))
             elif not (batch.out / "batch.json").is_file():
                 raise ValueError(
-                    f"`{batch.out}` has no runs yet: give `--local` to run them here, or `--slurm` "
-                    f"to hand them to a queue."
+                    f"`{batch.out}` has no runs yet: add `--local` to run them here, or `--slurm` "
+                    f"to submit them to a queue."
                 )
             else:
                 batch.claim()
@@ -76,7 +76,7 @@ class Submit(HowToSolve):
         if failed:
             raise RuntimeError(
                 f"{len(failed)} of {len(batch.seeds)} runs failed, the first of them with: "
-                f"{next(iter(failed.values()))}\nThe same command tries them again."
+                f"{next(iter(failed.values()))}\nRepeat the command to try them again."
             )
 
     def _folder(self) -> Path:
@@ -96,5 +96,5 @@ def _print(found: dict[str, Any]) -> None:
     if found["missing"]:
         shown = ", ".join(map(str, found["missing"][:12]))
         more = ", ..." if len(found["missing"]) > 12 else ""
-        print(f"{len(found['missing'])} runs have not ended: seeds {shown}{more}")
+        print(f"{len(found['missing'])} runs are unfinished: seeds {shown}{more}")
     print(f"{found['out']}/table.md")

@@ -92,7 +92,7 @@ def pseudo_dimension(widths: Sequence[int], dim: int, order: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """What the theory leaves open; 1 where nobody has set it."""
+    """Constants that are unknown in the theory; 1 by default."""
 
     approximation: float = 1.0
     statistics: float = 1.0
@@ -116,7 +116,7 @@ def label_bias(dt: float, t_max: float, constants: Constants | None = None) -> f
 
     Args:
         dt: time step.
-        t_max: where paths are cut; infinite for never.
+        t_max: time at which paths are cut; infinite for no cut.
         constants: set by you; 1 otherwise.
     """
     if not (dt > 0 and t_max > 0):
@@ -148,11 +148,11 @@ def master_bound(
         widths: of the hidden layers.
         dim: of the domain.
         smoothness: $s$, derivatives that the solution has, at least 3.
-        n_interior: points of the residual.
+        n_interior: collocation points.
         n_boundary: points on the boundary.
         n_labels: points with labels.
         dt: time step of the labels' paths.
-        t_max: where paths are cut.
+        t_max: time at which paths are cut.
         steps: of gradient descent.
         level: probability with which the bound holds, $1 - \delta$.
         constants: set by you; 1 otherwise.
@@ -200,10 +200,10 @@ def master_bound(
         "pseudo_dimension": {k: pseudo_dimension(widths, dim, k) for k in (0, 1, 2)},
         "constants": dataclasses.asdict(c),
         "meaning": (
-            "shape only: how each term grows and falls with sizes is the theorem's, its height "
-            f"is not, since the theory leaves constants open; at 1 here: {', '.join(unset)}."
+            f"scaling only: the theorem says how each term scales with the sizes, but not how "
+            f"large it is, since its constants are unknown; set to 1 here: {', '.join(unset)}."
             if unset
-            else "a number, if the constants that were set are right."
+            else "a value, if the given constants are correct."
         ),
     }
 

@@ -34,13 +34,13 @@ def conditioning(
 ) -> dict[str, Any]:
     r"""Condition numbers $\lambda_{\max}/\lambda_{\min}^+$ of both losses, and how they grow.
 
-    For every size and seed a PINN and an FK-PINN are trained on that many residual points, and the
-    Gauss-Newton matrix of each is taken at its own network and points. The number of labels stays,
-    as in [thm:cond-number](../theory/equations.md).
+    For every size and seed a PINN and an FK-PINN are trained on that many collocation points, and
+    the Gauss-Newton matrix of each is computed at its own network and points. The number of labels
+    is constant, as in [thm:cond-number](../theory/equations.md).
 
     Args:
         problem: the boundary value problem.
-        sizes: numbers of residual points, at least three.
+        sizes: numbers of collocation points, at least three.
         seeds: trainings of each.
         settings: of the training; its number of points is replaced.
         n_labels: points with labels.
@@ -48,7 +48,9 @@ def conditioning(
         progress: told how many are done.
     """
     if len(set(sizes)) < 3:
-        raise ValueError(f"`sizes` must hold at least three different numbers; got {list(sizes)}.")
+        raise ValueError(
+            f"`sizes` must contain at least three different numbers; got {list(sizes)}."
+        )
     settings, progress = settings or Settings(), progress or SilentProgress()
     keep = keep or (lambda name, make: make())
     cases = [(m, n, s) for n in sorted(set(sizes)) for s in seeds for m in METHODS]
@@ -146,7 +148,7 @@ def _student(freedom: int) -> float:
 
 
 def verdict(growth: dict[str, dict[str, Any]]) -> str:
-    """In words, whether what was measured is what the theorems say.
+    """A sentence on whether the measurements agree with the theorems.
 
     Args:
         growth: exponents of both methods with their limits.
@@ -156,18 +158,18 @@ def verdict(growth: dict[str, dict[str, Any]]) -> str:
         return _lost_in_rounding(pinn, fk)
     grows = pinn["ci_low"] > 0
     first = (
-        f"thm:rathore is {'seen' if grows else 'not seen'}: the PINN's condition number goes as "
-        f"n^{pinn['exponent']:.2f} ({pinn['ci_low']:.2f} to {pinn['ci_high']:.2f})"
+        f"thm:rathore is {'confirmed' if grows else 'not confirmed'}: the PINN's condition number "
+        f"grows as n^{pinn['exponent']:.2f} ({pinn['ci_low']:.2f} to {pinn['ci_high']:.2f})"
     )
     flat = fk["ci_low"] <= 0
     second = (
-        f"thm:cond-number-bound is {'not contradicted' if flat else 'not seen'}: with labels it "
-        f"goes as n^{fk['exponent']:.2f} ({fk['ci_low']:.2f} to {fk['ci_high']:.2f})"
+        f"thm:cond-number-bound is {'not contradicted' if flat else 'not confirmed'}: with labels "
+        f"it grows as n^{fk['exponent']:.2f} ({fk['ci_low']:.2f} to {fk['ci_high']:.2f})"
     )
     largest = str(max(map(int, pinn["median_condition"])))
     ratio = pinn["median_condition"][largest] / fk["median_condition"][largest]
     size = f"{ratio:.2g} times" if math.isfinite(ratio) else "an unknown factor"
-    third = f"at n = {largest} the PINN's is {size} that with labels"
+    third = f"at n = {largest} it is {size} larger without labels than with them"
     return f"{first}; {second}; {third}."
 
 
@@ -176,13 +178,14 @@ def _lost_in_rounding(pinn: dict[str, Any], fk: dict[str, Any]) -> str:
     largest, share = max(map(int, pinn["median_condition"])), min(pinn["above"], key=float)
     seen = [int(own["above"][share]) for own in (pinn, fk)]
     return (
-        f"Neither thm:rathore nor thm:cond-number-bound can be seen in the condition number: in "
-        f"{lost} cases it is as large as double precision can tell, already at the fewest points, "
-        f"and the fitted exponents, {pinn['exponent']:.2f} ({pinn['ci_low']:.2f} to "
+        f"The condition number confirms neither thm:rathore nor thm:cond-number-bound: in "
+        f"{lost} cases it is as large as double precision can resolve, already for the fewest "
+        f"points, and the fitted exponents, {pinn['exponent']:.2f} ({pinn['ci_low']:.2f} to "
         f"{pinn['ci_high']:.2f}) without labels and {fk['exponent']:.2f} ({fk['ci_low']:.2f} to "
-        f"{fk['ci_high']:.2f}) with them, are those of rounding. The premise of thm:rathore is "
-        f"seen: at n = {largest} the k-th eigenvalue falls as k^-{pinn['decay_exponent']:.1f}. But "
-        f"with labels it falls as k^-{fk['decay_exponent']:.1f}, and {seen[1]} eigenvalues are "
-        f"above {share} of the largest where without labels {seen[0]} are: labels do not bound the "
-        f"condition number here."
+        f"{fk['ci_high']:.2f}) with them, only reflect rounding. The assumption of thm:rathore is "
+        f"confirmed: at n = {largest} the k-th eigenvalue decays as "
+        f"k^-{pinn['decay_exponent']:.1f}. But with labels it decays as "
+        f"k^-{fk['decay_exponent']:.1f}, and {seen[1]} eigenvalues are above {share} of the "
+        f"largest, compared with {seen[0]} without labels: labels do not bound the condition "
+        f"number here."
     )

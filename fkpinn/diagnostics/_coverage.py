@@ -20,13 +20,14 @@ _HALVINGS = 20  # of the step of gradient descent, at most
 
 
 class Coverage(NamedTuple):
-    r"""The quantities of [assump:fk-coverage](../theory/equations.md), and what follows from them.
+    r"""The quantities of [assump:fk-coverage](../theory/equations.md), and the bound that follows.
 
     `mu_data` is $\lambda_{\min}^+(G_{\mathrm{data}})$, `mu_perp` the smallest positive curvature of
-    the equation and its boundary data where labels see nothing, `rho` the cross-talk between the
-    two kinds of directions. For each label weight in `weights`, `bound` holds $\gamma(\lambda)$ and
-    `measured` holds $\lambda_{\min}^+(G_\lambda)$; `largest` is $\lambda_{\max}(G_\lambda)$ and
-    `zero` what counts as zero, see `Spectrum`: curvature below it cannot be told from none.
+    the equation and its boundary data in directions that labels do not determine, `rho` the
+    coupling of the two kinds of directions. For each label weight in `weights`, `bound` is
+    $\gamma(\lambda)$ and `measured` is $\lambda_{\min}^+(G_\lambda)$; `largest` is
+    $\lambda_{\max}(G_\lambda)$ and `zero` the limit below which a curvature counts as zero, see
+    `Spectrum`.
     """
 
     mu_data: float
@@ -57,8 +58,8 @@ def bound(weight: float, mu_data: float, mu_perp: float, rho: float) -> float:
     Args:
         weight: $\lambda$, of the labels.
         mu_data: smallest positive curvature of the labels.
-        mu_perp: smallest positive curvature of the rest where labels see nothing.
-        rho: cross-talk.
+        mu_perp: smallest positive curvature of the rest in directions that labels do not determine.
+        rho: coupling of both kinds of directions.
     """
     if not weight >= 0 or min(mu_data, mu_perp, rho) < 0:
         raise ValueError(
@@ -81,7 +82,7 @@ def measure_coverage(
     Args:
         equation: of residual and boundary terms.
         labels: of the label term, with weight 1.
-        weights: $\lambda$ to look at.
+        weights: values of $\lambda$.
     """
     if equation.shape[1] != labels.shape[1]:
         raise ValueError(
@@ -120,7 +121,7 @@ def coverage(curvature: Curvature, weights: Sequence[float]) -> Coverage:
 
     Args:
         curvature: of a loss with labels.
-        weights: factors of the labels' mean square to look at.
+        weights: factors of the labels' mean square.
     """
     names = tuple(curvature.objective.loss.terms)
     if "labels" not in names:
@@ -132,11 +133,11 @@ def coverage(curvature: Curvature, weights: Sequence[float]) -> Coverage:
 
 
 class Descent(NamedTuple):
-    """Gradient descent beside what its theory foretells.
+    """Gradient descent compared with its theory.
 
-    `condition` is the smoothness over the smallest eigenvalue of the tangent kernel at the start,
-    `predicted` the steps that suffice by [eq:kappa-def](../theory/equations.md) to lower the loss
-    by `factor`, `measured` the steps it took; None if they were not enough.
+    `condition` is the smoothness divided by the smallest eigenvalue of the tangent kernel at the
+    start, `predicted` the number of steps that suffice by [eq:kappa-def](../theory/equations.md) to
+    reduce the loss by `factor`, `measured` the number of steps needed; None if it was not reached.
     """
 
     condition: float
@@ -149,7 +150,7 @@ class Descent(NamedTuple):
 
 
 def compare_descent(curvature: Curvature, *, steps: int, factor: float = 10.0) -> Descent:
-    r"""Run gradient descent with a step that lowers the loss throughout, and compare.
+    r"""Run gradient descent with a step size that always reduces the loss, and compare with theory.
 
     By [lem:gn-to-pl](../theory/equations.md) the Polyak-Łojasiewicz constant is
     $\mu = \lambda_{\min}(JJ^\top)$, and a step of length $1/\beta$ lowers the loss by the factor
@@ -160,8 +161,8 @@ def compare_descent(curvature: Curvature, *, steps: int, factor: float = 10.0) -
 
     Args:
         curvature: the loss, and where to start.
-        steps: most steps to take.
-        factor: by which the loss is to fall.
+        steps: maximum number of steps.
+        factor: by which the loss is to be reduced.
     """
     if not factor > 1:
         raise ValueError(f"`factor` must be larger than 1; got {factor}.")

@@ -25,9 +25,9 @@ class Curvature(eqx.Module):
     functions must be called with double precision enabled, `jax_enable_x64` in JAX's words.
 
     Args:
-        network: where.
-        loss: its terms at their points.
-        weights: factor of each term's mean square; 1 for those that are not named.
+        network: the network at which the loss is expanded.
+        loss: the terms of the loss at their points.
+        weights: factor of each term's mean square; 1 for terms that are not named.
     """
 
     objective: Objective

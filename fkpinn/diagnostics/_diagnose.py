@@ -44,10 +44,10 @@ _FEW = 6  # points of each kind whose tangent kernel still has full rank in doub
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How large the diagnostics are.
+    """Sizes of the diagnostics.
 
     `widths` and `adam_steps` are of the networks that are trained for it; a run folder has its own.
-    `sizes` are the numbers of points of `conditioning`, `grid` the nodes a side of `landscape`,
+    `sizes` are the numbers of points of `conditioning`, `grid` the nodes per side of `landscape`,
     `descent_steps` the longest run of gradient descent in `coverage`.
     """
 
@@ -321,17 +321,17 @@ def diagnose(
     find: Callable[[str], str | Problem] | None = None,
     progress: AbstractProgress | None = None,
 ) -> dict[str, Any]:
-    """One diagnostic of a problem, or of a run folder.
+    """Run one diagnostic for a problem or a run folder.
 
-    For a problem, small networks are trained, a plain PINN and one with labels. Of a run folder the
-    network is taken, and both losses are looked at there.
+    For a problem, small networks are trained, a plain PINN and one with labels. For a run folder,
+    both losses are examined at its network.
 
     Args:
         target: a catalogue name, a problem, or the path of a run folder.
         what: one of `spectrum`, `coverage`, `conditioning`, `landscape`, `labels`, `bounds`.
         out: folder for record and figures, made if it does not exist.
-        sizes: how large.
-        seed: fixes everything random.
+        sizes: sizes of networks, points and sweeps.
+        seed: seed of all random numbers.
         find: makes a problem, or a catalogue name, of what a run's `config.toml` says of it.
         progress: told how far it is.
 

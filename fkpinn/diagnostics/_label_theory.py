@@ -1,4 +1,4 @@
-"""What the paper's theory says of labels, beside what paths do."""
+"""The paper's theory of labels, compared with simulated paths."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class SubExponential(NamedTuple):
     b: float
 
     def tail(self, t: Float[np.ndarray, " k"], n_paths: int) -> Float[np.ndarray, " k"]:
-        r"""Bound of the chance that a mean of `n_paths` payoffs is off by more than `t`.
+        r"""Bound of the probability that the error of a mean of `n_paths` payoffs exceeds `t`.
 
         Proposition [prop:fk-concentration-fixed-dt](../theory/equations.md), with $c = 1/2$, which
         is what Chernoff's argument gives.
@@ -73,7 +73,7 @@ def payoffs(
         n_paths: how many.
         dt: time step.
         scheme: how paths move and end; the paper's is `euler`.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
     """
     start = jnp.asarray([point], jnp.float32)
     if start.shape != (1, problem.n_coords):
@@ -90,7 +90,7 @@ def payoffs(
 
 
 def fit_subexponential(sample: Float[np.ndarray, " n"]) -> SubExponential:
-    r"""The parameters of the smallest bound that a sample of payoffs obeys.
+    r"""Parameters of the smallest bound that a sample of payoffs satisfies.
 
     $1/b$ is the largest $|\lambda|$ for which no single path carries more than a five-hundredth of
     the average of $e^{\lambda Z}$ (beyond, a sample says nothing), and $\nu^2$ is the supremum of
@@ -138,11 +138,11 @@ def _log_mean_exp(a: np.ndarray, sure: bool = False) -> float:
 
 
 def tails(sample: Float[np.ndarray, " n"], n_paths: int, theory: SubExponential) -> dict[str, Any]:
-    """How often means of `n_paths` payoffs are off, beside the bound.
+    """How often means of `n_paths` payoffs deviate, compared with the bound.
 
     Args:
         sample: payoffs; cut into groups of `n_paths`.
-        n_paths: in a mean.
+        n_paths: payoffs per mean.
         theory: parameters of the bound.
     """
     groups = len(sample) // n_paths
@@ -182,18 +182,18 @@ def step_bias(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> dict[str, Any]:
-    r"""The bias of labels against the time step, and what power of it fits.
+    r"""The bias of labels against the time step, and its fitted order.
 
     [thm:fk-Gobet](../theory/equations.md): at most $C\sqrt{\Delta t}$ for plain Euler paths.
 
     Args:
         problem: the boundary value problem.
         points: where, inside the domain.
-        truth: the solution there.
+        truth: the solution at these points.
         steps: time steps, at least three.
-        n_paths: paths a point for each.
+        n_paths: paths per point for each.
         scheme: how paths move and end.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     truth = np.asarray(truth, float)
@@ -233,7 +233,7 @@ def truncation_bias(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> dict[str, Any]:
-    r"""What labels lack when paths are cut at $T_{\max}$, and the rate $\kappa$ at which it fades.
+    r"""The error of labels if paths are cut at $T_{\max}$, and its rate of decay $\kappa$.
 
     Lemma [lem:fk-truncation-bias](../theory/equations.md). Cut paths are the first parts of whole
     ones, so that the difference has little noise.
@@ -243,9 +243,9 @@ def truncation_bias(
         points: where, inside the domain.
         times: $T_{\max}$, at least three.
         dt: time step.
-        n_paths: paths a point.
+        n_paths: paths per point.
         scheme: how paths move and end.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
 
@@ -260,8 +260,8 @@ def truncation_bias(
     lacks = [float(np.max(np.abs(at(float(t)) - whole))) for t in times]
     if min(lacks) <= 0:
         raise ValueError(
-            f"`times` reach beyond the longest path: nothing is cut at {max(times):g}. Use shorter "
-            f"ones, or more `n_paths`."
+            f"`times` are longer than the longest path: no path is cut at {max(times):g}. Use "
+            f"shorter ones, or more `n_paths`."
         )
     slope, error = fit_line(np.asarray(times, float), np.log(lacks))
     return {

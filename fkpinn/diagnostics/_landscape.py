@@ -32,7 +32,7 @@ class Landscape(NamedTuple):
 
     @property
     def roughness(self) -> float:
-        """How far the logarithm is from convex: share of its second differences below zero."""
+        """Deviation from convexity: fraction of negative second differences of the log loss."""
         log = np.log(np.maximum(self.loss, np.finfo(float).tiny))
         second = [np.diff(log, 2, axis=axis).ravel() for axis in (0, 1)]
         return float(np.mean(np.concatenate(second) < 0))
@@ -95,9 +95,9 @@ def landscape(
 
     Args:
         curvature: the loss at the network.
-        directions: two, as long as one step of `reach` 1.
-        reach: how far the grid goes, to both sides.
-        n: nodes a side, odd, so that the network is one of them.
+        directions: two vectors, with the length of one step of `reach` 1.
+        reach: extent of the grid to both sides.
+        n: nodes per side, odd, so that the network is one of them.
         kind: what the directions are, for the record.
     """
     if n < 3 or n % 2 == 0:

@@ -190,7 +190,7 @@ def fit_line(x: Float[np.ndarray, " k"], y: Float[np.ndarray, " k"]) -> tuple[fl
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     if len(x) < 3 or np.ptp(x) == 0:
-        raise ValueError(f"`x` must hold at least three places that differ; got {x}.")
+        raise ValueError(f"`x` must contain at least three different values; got {x}.")
     across = x - x.mean()
     slope = float(across @ y / (across @ across))
     rest = y - y.mean() - slope * across

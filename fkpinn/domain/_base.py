@@ -75,11 +75,11 @@ class Circle(NamedTuple):
 class AbstractDomain(eqx.Module):
     r"""An open set $D$, described by its signed distance.
 
-    A domain has named boundary parts; equal names in a combination are one part. Points are
-    drawn by mapping the unit cube to the set (`interior_map`, `boundary_map`), so that random
-    points, low-discrepancy points and volumes share one formula. Numbers that describe the
-    shape are static (they may be used in Python control flow and are constants to the
-    compiler), kept in double precision and cast to the precision of the point.
+    A domain has named boundary parts; in a combination, surfaces with equal names form one part.
+    Points are drawn by mapping the unit cube to the set (`interior_map`, `boundary_map`), so that
+    random points, low-discrepancy points and volumes share one formula. Numbers that describe the
+    shape are static (they may be used in Python control flow and are constants to the compiler),
+    kept in double precision and cast to the precision of the point.
     """
 
     dim: eqx.AbstractVar[int]
@@ -164,7 +164,7 @@ class AbstractDomain(eqx.Module):
         return self.signed_distance(x)
 
     def surfaces(self) -> tuple[Surface, ...]:
-        """The pieces of the boundary: one a part, and in a combination those of both sets."""
+        """The pieces of the boundary: one per part, and in a combination those of both sets."""
         return tuple(Surface(self, part) for part in self.parts)
 
     def remains(self) -> tuple[Remains, ...]:
@@ -338,7 +338,7 @@ def grouped_min(values: Float[Array, " f"], groups: tuple[int, ...]) -> Float[Ar
 
 
 def name_parts(owner: str, name, count: int, order: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Turn `name` (one for all faces, or one a face) into part names and a group for each face."""
+    """Turn `name` (one for all faces, or one per face) into part names and a group per face."""
     if isinstance(name, str):
         names = (name,) * count
     elif isinstance(name, (tuple, list)) and all(isinstance(part, str) for part in name):
@@ -353,7 +353,7 @@ def name_parts(owner: str, name, count: int, order: str) -> tuple[tuple[str, ...
             f"`{owner}(name=...)` must be one name or {count} names ({order}); got {len(names)}."
         )
     if not all(names):
-        raise ValueError(f"`{owner}(name=...)` must not hold an empty name; got {name!r}.")
+        raise ValueError(f"`{owner}(name=...)` must not contain an empty name; got {name!r}.")
     parts = tuple(dict.fromkeys(names))
     return parts, tuple(parts.index(part) for part in names)
 

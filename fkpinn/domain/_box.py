@@ -34,8 +34,8 @@ class Box(AbstractDomain):
     Args:
         lower: the corner with the smallest coordinates.
         upper: the corner with the largest coordinates.
-        name: one name for the whole boundary, or one a face in the order
-            first axis low, first axis high, second axis low, …
+        name: one name for the whole boundary, or one per face in the order first axis low, first
+            axis high, second axis low, …
     """
 
     lower: tuple[float, ...] = eqx.field(static=True)

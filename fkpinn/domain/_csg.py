@@ -479,8 +479,9 @@ def _measured(what: str, n_coords: int, keep) -> float:
     mean = float(np.mean(shares))
     if error > 0.5 * _PROMISED * mean:
         warnings.warn(
-            f"{what} was measured by sampling and has a relative standard error of "
-            f"{error / mean:.1g}: only {mean:.1g} of the points drawn for it count.",
+            f"{what} was estimated by sampling, with a relative standard error of "
+            f"{error / mean:.1g}: only a fraction of {mean:.1g} of the sampled points was "
+            f"accepted.",
             stacklevel=4,
         )
     return mean

@@ -48,9 +48,9 @@ def require_all(parts: tuple[str, ...], named: Collection[str]) -> None:
     if left:
         here = tuple(part for part in parts if part in named)
         raise ValueError(
-            f"`parts` names {here} but not {left}, and these bound a union of sets (or what is "
-            f"left after taking a set away): no smooth factor is zero on the ones and not on the "
-            f"others. Name all of them, or meet this condition by a boundary term of the loss."
+            f"`parts` names {here} but not {left}, and these parts bound a union (or difference) "
+            f"of sets: no smooth factor vanishes on the former and not on the latter. Name all of "
+            f"them, or impose this condition by a boundary term of the loss."
         )
 
 

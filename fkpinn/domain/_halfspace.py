@@ -124,7 +124,7 @@ class HalfSpace(AbstractDomain):
     def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
         """Refused: the set is unbounded."""
         raise ValueError(
-            "`HalfSpace` is unbounded and has no uniform points; cut it to size first, "
+            "`HalfSpace` is unbounded and has no uniform points; intersect it with a box first, "
             "for example `Box(lower, upper) & half_space`."
         )
 
@@ -169,8 +169,8 @@ class HalfSpace(AbstractDomain):
     def _hull(self) -> Hull:
         if self.reach is None:
             raise ValueError(
-                "`HalfSpace` is unbounded and has no uniform boundary points; cut it to size "
-                "first, for example `Box(lower, upper) & half_space`."
+                "`HalfSpace` is unbounded and has no uniform boundary points; intersect it with a "
+                "box first, for example `Box(lower, upper) & half_space`."
             )
         *places, radius = self.reach
         lower, upper, center = (np.asarray(place) for place in places)

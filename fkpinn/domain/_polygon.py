@@ -37,8 +37,8 @@ class Polygon(AbstractDomain):
 
     Args:
         vertices: the corners in order, either way round; edges must not cross.
-        name: one name for the whole boundary, or one an edge (edge `i` goes from
-            vertex `i` to vertex `i + 1`).
+        name: one name for the whole boundary, or one per edge (edge `i` goes from vertex `i` to
+            vertex `i + 1`).
     """
 
     vertices: tuple[tuple[float, float], ...] = eqx.field(static=True)
@@ -239,7 +239,7 @@ def RegularPolygon(  # noqa: N802 (reads as a shape)
         circumradius: distance from the center to a vertex, positive.
         center: the center.
         angle: direction of the first vertex.
-        name: one name for the whole boundary, or one an edge.
+        name: one name for the whole boundary, or one per edge.
     """
     if not isinstance(sides, int) or sides < 3:
         raise ValueError(f"`RegularPolygon(sides=...)` must be an integer >= 3; got {sides!r}.")
@@ -284,8 +284,8 @@ def _check_simple(corners: np.ndarray) -> None:
     scale = np.ptp(corners, axis=0).max()
     if np.any(_lengths(after - corners) <= 1e-12 * scale):
         raise ValueError(
-            "`Polygon(vertices=...)` must not repeat a vertex; "
-            "leave out the closing vertex and any double ones."
+            "`Polygon(vertices=...)` must not repeat a vertex; leave out the closing vertex and "
+            "any duplicates."
         )
     for i in range(n):
         for j in range(i + 1, n):

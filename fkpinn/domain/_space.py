@@ -26,8 +26,8 @@ from ._base import (
 class Space(AbstractDomain):
     r"""$\mathbb{R}^d$, for equations with a horizon.
 
-    It has no boundary parts. Where the answer is wanted says the measure of the problem
-    (`Along(start)`, `Normal(mean, std)`); its extent serves as the size of the domain.
+    It has no boundary parts. The measure of the problem (`Along(start)`, `Normal(mean, std)`) says
+    where the answer is wanted; its extent is used as the size of the domain.
 
     Args:
         dim: dimension.
@@ -98,7 +98,7 @@ class Space(AbstractDomain):
     def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
         """Uniform in what is looked at."""
         if self.reach is None:
-            raise ValueError("`Space` has no uniform points; take those of a measure.")
+            raise ValueError("`Space` has no uniform points; draw points from a measure.")
         lower, upper = (like(u, corner) for corner in self.reach)
         return InteriorDraw(lower + (upper - lower) * u, jnp.array(True))
 

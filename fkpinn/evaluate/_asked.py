@@ -11,12 +11,12 @@ from ..problem import Problem
 def asked(
     problem: Problem, points: Any, n_paths: int | None, half_width: float | None
 ) -> np.ndarray:
-    """Points, one a row; refuses those of another problem, and paths that are told twice.
+    """Points, one per row; refuses those of another problem, and paths that are told twice.
 
     Args:
         problem: the boundary value problem.
         points: where.
-        n_paths: paths a point.
+        n_paths: paths per point.
         half_width: how narrow limits should be, instead.
     """
     points = np.asarray(points, float)

@@ -103,7 +103,7 @@ class AbstractBundles(abc.ABC):
 
     Args:
         paths: those of the points themselves.
-        points: one a row.
+        points: one per row.
         n_lines: of a frame, which tells all slopes once.
         stream: of random frames.
     """
@@ -127,7 +127,7 @@ class AbstractBundles(abc.ABC):
         """Where paths start, so many frames of each point, and what their means say of slopes."""
 
     def with_paths(self, n_paths: int) -> "Found":
-        """Slopes by about so many paths a point, and what the time step does to them."""
+        """Slopes by about so many paths per point, and what the time step does to them."""
         return self.run(*_shared_out(n_paths, self.n_lines), "slopes", bias=True)
 
     def needed(self, half_width: float, level: float, seconds: float) -> int:
@@ -195,7 +195,7 @@ class Frames(AbstractBundles):
     Args:
         paths: those of the points themselves.
         lacks: the problem of the defect, in double precision.
-        points: one a row.
+        points: one per row.
         way: of each to the nearest wall.
         axes: the shape of what frames are made from.
         reach: of their lines.
@@ -249,8 +249,9 @@ class Sweeps(AbstractBundles):
     Args:
         paths: those of the points themselves.
         problem: the family.
-        points: one a row, parameters first.
-        reach: how far values go to both sides, as far as they have a range, one column a parameter.
+        points: one per row, parameters first.
+        reach: how far values go to both sides, as far as they have a range, one column per
+            parameter.
         stream: of random frames.
     """
 

@@ -1,6 +1,6 @@
 r"""The error of a candidate, measured without knowing the solution.
 
-What the candidate $w$ lacks, $e = u - w$, solves the same equation with the residual of $w$ for a
+The error $e = u - w$ of the candidate $w$ solves the same equation with the residual of $w$ for a
 source, so paths measure it. At random points $x_i$ the average $\bar e_i$ of $M$ payoffs has mean
 $e(x_i)$ and standard error $s_i$, and $\bar e_i^2 - s_i^2$ (the product of two independent halves,
 averaged over all ways to halve the paths) has mean $e(x_i)^2$: noise does not count as error.
@@ -56,9 +56,9 @@ class TooFar(NoCertificate):
 
     def __init__(self, found: "Certificate", remainder: float):
         super().__init__(
-            f"the candidate is too far from the solution for paths of the linearized problem: its "
-            f"relative error is about {found.l2_rel:.1e}, and what these leave out may be "
-            f"{remainder:.1e}. Train on."
+            f"the candidate is too far from the solution for the linearized problem: its relative "
+            f"error is about {found.l2_rel:.1e}, and the linearization error may be "
+            f"{remainder:.1e}. Train it further."
         )
         self.found: Certificate = found
         self.remainder: float = remainder
@@ -70,12 +70,12 @@ class TooFar(NoCertificate):
 
 
 class Certificate(NamedTuple):
-    """Relative L2 error of a candidate with its confidence limits, and what it was made from.
+    """Relative L2 error of a candidate with its confidence limits, and the data behind it.
 
-    `step_effect` is what the time step may have done to `l2_rel`; it is part of the limits.
-    `remainder` is what a nonlinear equation may have added, and `differences` what derivatives of a
-    function from outside may have, part of them too.
-    `corrections` are labels for the solution minus the candidate at the points that were drawn.
+    `step_effect` is the estimated effect of the time step on `l2_rel`, `remainder` the
+    linearization error of a nonlinear equation, and `differences` the error of finite differences
+    for a function from outside; all are part of the limits. `corrections` are labels for the
+    solution minus the candidate at the random points.
     """
 
     l2_rel: float
@@ -144,16 +144,16 @@ def certify(
 
     Args:
         problem: the boundary value problem.
-        candidate: a differentiable function of one point (`x`, or time followed by `x`): a
-            network, or anything written in JAX; or the solution of another tool, see `outside`. A
-            PyTorch module is taken as it is.
-        n_points: fresh random points.
-        n_paths: paths a point; by default chosen from a short pilot run.
-        dt: time step of the paths; by default from the size of the domain.
+        candidate: a differentiable function of one point (`x`, or time followed by `x`): a network,
+            or anything written in JAX; or the solution of another tool, see `outside`. A PyTorch
+            module can be passed directly.
+        n_points: number of new random points.
+        n_paths: paths per point; by default chosen from a short pilot run.
+        dt: time step of the paths; by default derived from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
         level: of confidence.
-        seconds: most time the paths may take, about, apart from compilation.
-        seed: fixes everything random; take another one than for the labels of the training.
+        seconds: approximate time limit for the paths, without compilation.
+        seed: seed of all random numbers; use a different one than for the training.
         progress: told how many paths have ended.
 
     Returns:
@@ -266,10 +266,10 @@ def _with_differences(
     share = _share(missed, weights[: len(some)], _size(candidate, found, weights))
     if not share <= found.typical:
         raise NoCertificate(
-            f"differences of `function` are not good enough: they may have changed the error by "
-            f"{share:.1e}, and paths say that it is about {found.l2_rel:.1e}. Return more digits "
-            f"(float64), or pass a PyTorch module or a function written in JAX, whose derivatives "
-            f"are exact."
+            f"finite differences of `function` are not accurate enough: they may have changed the "
+            f"error by {share:.1e}, and the error measured by paths is about {found.l2_rel:.1e}. "
+            f"Return more digits (float64), or pass a PyTorch module or a function written in "
+            f"JAX, whose derivatives are exact."
         )
     return found.wider(share)._replace(differences=share)
 
@@ -345,7 +345,7 @@ class _Pair(NamedTuple):
 
     @classmethod
     def run(cls, paths: DefectPaths, count: int, batch: int, done: Labels | None = None) -> "_Pair":
-        """So many paths a point, unless they are done, and half as many coarse ones."""
+        """So many paths per point, unless they are done, and half as many coarse ones."""
         fine, coarse = done or paths.run(count, stream=f"batches/{batch}"), None
         if paths.stepped:
             half = max(4, fine.n_paths // 2)
@@ -353,7 +353,7 @@ class _Pair(NamedTuple):
         return cls(fine, coarse, _seconds(fine) + _seconds(coarse))
 
     def more(self, paths: DefectPaths, count: int, batch: int) -> "_Pair":
-        """So many more paths a point."""
+        """So many more paths per point."""
         new, coarse = _Pair.run(paths, count, batch), self.coarse
         if coarse is not None and new.coarse is not None:
             coarse = coarse.pooled(new.coarse)
@@ -380,7 +380,7 @@ def _seconds(labels: Labels | None) -> float:
 
 
 class _Pilot(NamedTuple):
-    """A short run, how many paths a point are needed, and a rough relative error."""
+    """A short run, how many paths per point are needed, and a rough relative error."""
 
     labels: Labels
     n_paths: int
@@ -388,12 +388,12 @@ class _Pilot(NamedTuple):
 
 
 def _pilot_paths(paths: DefectPaths) -> int:
-    """Paths a point that fill the device."""
+    """Paths per point that fill the device."""
     return max(_PILOT, paths.lanes().widths[0] // _POINTS)
 
 
 def _pilot(paths: DefectPaths, seconds: float, sample: _Sample | None = None) -> _Pilot:
-    """Paths a point for a small share of noise, or as many as there is time for.
+    """Paths per point for a small share of noise, or as many as there is time for.
 
     The variance of a squared mean of `M` payoffs with variance `s` is `4 e s / M + 2 s² / M²`
     for a true square `e`.
@@ -464,8 +464,8 @@ def _assess(value: np.ndarray, found: _Pair, level: float, sample: _Sample | Non
     size = float(np.mean(whole))
     if not size > 0:
         raise NoCertificate(
-            "The solution cannot be told from zero by these paths, so a relative error has no "
-            "meaning. Use more `n_paths` or `n_points`, or look at `corrections` of a solution "
+            "These paths cannot distinguish the solution from zero, so its relative error is "
+            "undefined. Use more `n_paths` or `n_points`, or look at `corrections` of a solution "
             "that is not zero."
         )
     ratio = float(np.mean(square)) / size

@@ -1,4 +1,4 @@
-"""Paths that measure what a candidate lacks."""
+"""Paths that measure the error of a candidate."""
 
 import dataclasses
 from collections.abc import Callable
@@ -52,11 +52,11 @@ class DefectPaths:
     Args:
         problem: the boundary value problem.
         candidate: a differentiable function of one point.
-        points: where, one point a row.
+        points: where, one point per row.
         dtype: precision of paths and candidate.
         dt: time step; by default from the size of the domain.
         scheme: how paths move and end.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         name: what progress calls the paths.
         progress: told how many paths have ended.
     """

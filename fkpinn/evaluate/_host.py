@@ -90,8 +90,8 @@ class Differences(AbstractHost):
         """Where the function is not finite around a point, steps are shorter."""
         if self.steps is None:
             raise ValueError(
-                "`fk.outside(function)` knows no `steps` for its differences yet. Pass them, or "
-                "use `fk.certify`, which finds them."
+                "`fk.outside(function)` has no `steps` for its finite differences yet. Pass them, "
+                "or use `fk.certify`, which chooses them."
             )
         # the longest way along a direction that is no longer than the step along any coordinate
         size = np.max(np.abs(directions) / self.steps, axis=2)
@@ -201,7 +201,7 @@ def pytorch() -> Any:
         return importlib.import_module("torch")
     except ImportError as error:
         raise ImportError(
-            "`derivatives='torch'` needs PyTorch: pip install torch, or leave `derivatives` away."
+            "`derivatives='torch'` needs PyTorch: pip install torch, or leave out `derivatives`."
         ) from error
 
 
@@ -223,7 +223,7 @@ def told(z: Any) -> Iterator[None]:
     except Exception as error:
         raise Refused(
             f"`function` raised {type(error).__name__}: {error}; it was called with points of "
-            f"shape {tuple(z.shape)}, one a row."
+            f"shape {tuple(z.shape)}, one per row."
         ) from error
 
 
@@ -246,7 +246,7 @@ def as_values(found: Any, z: Any, look: bool = True) -> Any:
     if shape is None or tuple(shape) not in ((len(z),), (len(z), 1)):
         what = type(found).__name__ if shape is None else f"shape {tuple(shape)}"
         raise Refused(
-            f"`function` must return one value a row, shape ({len(z)},) or ({len(z)}, 1), for "
+            f"`function` must return one value per row, shape ({len(z)},) or ({len(z)}, 1), for "
             f"points of shape {tuple(z.shape)}; got {what}."
         )
     if not look:

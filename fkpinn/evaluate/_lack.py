@@ -36,8 +36,8 @@ def lack_of_differences(
     Args:
         problem: the boundary value problem.
         candidate: fitted to it.
-        points: some points inside, one a row.
-        seed: fixes everything random.
+        points: some points inside, one per row.
+        seed: seed of all random numbers.
     """
     if not isinstance(candidate, Outside) or (other := candidate.coarser()) is None:
         return np.zeros(len(points))

@@ -72,7 +72,7 @@ def lines_through(
 
     Args:
         problem: whose walls cut the lines, and whose data are known there.
-        points: inside, one a row.
+        points: inside, one per row.
         directions: of lines through each of them.
         reach: of the lines of each point, to both sides.
         way: from each point to the nearest wall.

@@ -30,9 +30,9 @@ def errors(
 
     Args:
         problem: the problem both belong to.
-        u: a function of one point, a network say.
-        reference: the truth.
-        points: where to compare, one point a row; uniform points give the norms of the paper.
+        u: a function of one point, for example a network.
+        reference: the reference solution.
+        points: where to compare, one point per row; uniform points give the norms of the paper.
     """
     value, gradient = value_and_gradient(problem, u, points)
     true_value, true_gradient = reference.values_and_gradients(points)

@@ -42,10 +42,10 @@ _ENDLESS = 1 << 30  # steps: no path is cut, and compiled code is shared with pa
 class OccupationBound(NamedTuple):
     """Bound of the L2 error of a candidate over the problem's measure, and its parts.
 
-    `l2_rel` is in units of the candidate's own root mean square. `residual` is the root of the
-    integral of the squared residual over the occupation measure, `boundary` that of the squared
-    defect of the data over the law of exits, and `longest` the largest mean time of paths from the
-    points that were drawn.
+    `l2_rel` is relative to the candidate's own root mean square. `residual` is the square root of
+    the integral of the squared residual over the occupation measure, `boundary` that of the squared
+    boundary error over the distribution of exit points, and `longest` the largest mean duration of
+    paths over the sampled points.
     """
 
     l2_rel: float
@@ -84,11 +84,11 @@ def occupation_bound(
     Args:
         problem: an elliptic problem with Dirichlet data on all of its boundary.
         candidate: a differentiable function of one point.
-        n_points: points of the measure at which paths start.
-        n_paths: from each.
+        n_points: number of points of the measure at which paths start.
+        n_paths: number of paths from each point.
         dt: time step of the paths; by default from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
 
     Returns:

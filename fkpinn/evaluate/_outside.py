@@ -48,15 +48,16 @@ class Outside(AbstractField):
 
 
 def outside(function: Any, derivatives: str | None = None, *, steps: Any = None) -> Outside:
-    """The solution of another tool, as `certify` takes it.
+    """Wrap the solution of another tool for `certify`.
 
     Args:
-        function: of many points, one a row (time first where there is one), with one value a row,
-            shape `(n,)` or `(n, 1)`: a NumPy function, a `predict` method, a PyTorch module. It
-            must not call JAX.
+        function: of many points, one per row (time first where there is one), with one value per
+            row, shape `(n,)` or `(n, 1)`: a NumPy function, a `predict` method, a PyTorch module.
+            It must not call JAX.
         derivatives: `differences`, or `torch` for a module or a function of tensors, which PyTorch
-            then differentiates in double precision. By default by what it is.
-        steps: of differences, one a coordinate or one for all; by default found by trying.
+            then differentiates in double precision. By default chosen from the type of `function`.
+        steps: step sizes of the finite differences, one per coordinate or one for all; by default
+            found by trial.
 
     Example:
         ```python
@@ -70,15 +71,15 @@ def outside(function: Any, derivatives: str | None = None, *, steps: Any = None)
     """
     if not callable(function):
         raise TypeError(
-            f"`function` must be a function of many points; got {type(function).__name__}. Of an "
-            f"object with a method for this, pass that: `fk.outside(model.predict)`."
+            f"`function` must be a function of many points; got {type(function).__name__}. For an "
+            f"object with such a method, pass the method: `fk.outside(model.predict)`."
         )
     kind = derivatives or ("torch" if is_torch_module(function) else "differences")
     if kind not in _KINDS:
         raise ValueError(f"`derivatives` must be one of {_KINDS}; got {derivatives!r}.")
     if kind == "torch":
         if steps is not None:
-            raise ValueError("`steps` are those of differences; `derivatives='torch'` has none.")
+            raise ValueError("`steps` are for finite differences; `derivatives='torch'` uses none.")
         return Outside(Torch(function))
     if is_torch_module(function):
         function = _of_arrays(function)
@@ -142,8 +143,8 @@ def _check_finite(what: str, values: np.ndarray, points: np.ndarray) -> None:
         first = int(np.argmax(bad))
         raise Refused(
             f"{what} must be finite in the domain, and a little beyond its walls; got "
-            f"{values[first]} at {points[first]}, and the like at {int(bad.sum())} of "
-            f"{len(points)} points."
+            f"{values[first]} at {points[first]} ({int(bad.sum())} of {len(points)} points are "
+            f"not finite)."
         )
 
 
@@ -179,7 +180,7 @@ def watched(candidate: Callable[..., Any]) -> Iterator[None]:
     except jax.errors.TracerArrayConversionError as error:
         raise TypeError(
             "`candidate` is not written in JAX. If it is a function of many points that returns "
-            "one value a row, pass `fk.outside(candidate)`."
+            "one value per row, pass `fk.outside(candidate)`."
         ) from error
     except Exception:
         _tell(candidate)

@@ -48,14 +48,16 @@ def picard_value(
     Args:
         problem: with a horizon and without boundary; constant drift and constant, scalar noise; a
             nonlinearity that reads values and gradients.
-        point: where, time first.
+        point: the point, time first.
         levels: Picard iterations; the cost grows as a power of `samples` to this.
-        samples: paths of the last difference, its powers for the others; by default `levels`.
+        samples: paths of the last level difference, powers of this number for the others; by
+            default `levels`.
         repeats: independent repetitions, at least 2, for the standard error.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
 
     Returns:
-        `PicardValue`; its error also holds the bias of so many levels, which no repetition shows.
+        `PicardValue`; its error also includes the bias of the number of levels, which repetitions
+        do not show.
     """
     _check(problem, levels, samples, repeats)
     z = np.asarray(point, np.float64).reshape(1, -1)

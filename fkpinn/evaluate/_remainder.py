@@ -41,7 +41,7 @@ def remainder(
         problem: a nonlinear problem that reads values and gradients.
         candidate: a differentiable function of one point.
         found: corrections, from paths of the problem linearized at the candidate.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
     """
     given = problem.nonlinearity
     assert given is not None

@@ -1,6 +1,6 @@
 r"""Gradients of the solution, in space or by parameters, with confidence limits from paths.
 
-What a candidate $w$ lacks, $e = u - w$, is a mean over paths, and so are its differences. Paths
+The error $e = u - w$ of a candidate $w$ is a mean over paths, and so are its differences. Paths
 start at four places on each line of a random frame through a point, and the paths of a line take
 the same random numbers: they stay close to each other until one of them ends, and what they do
 alike is no noise. The derivative of the polynomial through the four means is the slope along the
@@ -50,13 +50,13 @@ _GAIN = 20.0  # what slopes make of an error in values, over the length: at wall
 
 
 class Gradients(NamedTuple):
-    """Gradients at points, one a row, with confidence limits for each component.
+    """Gradients at points, one per row, with confidence limits for each component.
 
     Components are those of space, or the parameters of a family in their order. `correction` was
-    added to the candidate's, and `std_error` is its noise. `length_effect` and `step_effect` are
-    what the length of lines and of time steps may have done; both are in the limits. `reach` is how
-    far from each point paths started at most, in space or in each parameter, `n_paths` their
-    number.
+    added to the candidate's gradient, and `std_error` is its noise. `length_effect` and
+    `step_effect` are the estimated effects of the length of lines and of the time step; both are
+    part of the limits. `reach` is the largest distance from a point at which paths start, in space
+    or in each parameter, and `n_paths` their number.
     """
 
     value: np.ndarray
@@ -86,30 +86,30 @@ def gradient_with_interval(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Gradients:
-    """Gradients of the solution: a candidate's, corrected by what paths say it lacks.
+    """Gradients of the solution: those of a candidate, corrected by paths that measure its error.
 
-    Limits hold the noise of the paths, what their time step and the distance of their starts may
-    cost and, of a nonlinear equation, what paths of the linearized one may miss; of a function from
-    outside, what its differences may do. They shrink with the candidate's error.
+    Limits include the noise of the paths, the effects of their time step and of the distance of
+    their starts, the linearization error of a nonlinear equation, and the error of finite
+    differences for a function from outside. They shrink with the candidate's error.
 
     Args:
         problem: the boundary value problem.
         candidate: a differentiable function of one point, or the solution of another tool, see
             `outside`.
-        points: inside the domain, one a row, with the time first where there is one, and parameters
-            of a family before it.
+        points: inside the domain, one per row, with the time first where there is one, and
+            parameters of a family before it.
         by: what to differentiate by: `space`, or the `parameters` of a family of problems.
-        n_paths: paths a point, about; 4,000 if no `half_width` is given, and no fewer than 960, or
-            128 for each dimension.
-        half_width: how narrow the limits of all components should be; as many paths as that takes
-            are run, as far as `seconds` allow.
+        n_paths: approximate number of paths per point; 4,000 if no `half_width` is given, and at
+            least 960 or 128 per dimension.
+        half_width: half-width of the limits to reach for all components; paths are run until it is
+            reached or `seconds` have passed.
         level: of confidence, for each component.
-        dt: time step; by default from the size of the domain.
+        dt: time step; by default derived from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
-        dtype: precision of the paths; by default that in which they compile fastest, and double
-            where points are very close to a wall.
-        seconds: most time the paths may take, about, apart from compilation.
-        seed: fixes everything random.
+        dtype: precision of the paths; by default the one that compiles fastest, and double if
+            points are very close to a wall.
+        seconds: approximate time limit for the paths, without compilation.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
 
     Example:
@@ -308,9 +308,9 @@ def _ways(
         past = ~(layout.pace * (layout.end - layout.time(points)) > 0)
         if past.any():
             raise ValueError(
-                f"`points` must have a time before paths stop, which they do at {layout.end:g}, "
-                f"where data are given; {np.count_nonzero(past)} of {len(points)} have not, the "
-                f"first at {points[int(np.argmax(past))]}."
+                f"`points` must have times strictly before paths end, which is at t = "
+                f"{layout.end:g}, where data are given; {np.count_nonzero(past)} of {len(points)} "
+                f"have not, the first at {points[int(np.argmax(past))]}."
             )
     return way, size
 

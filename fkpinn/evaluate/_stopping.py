@@ -57,20 +57,21 @@ def stopping_bounds(
     level: float = 0.95,
     seed: int = 0,
 ) -> StoppingBounds:
-    """The value of a stopping problem at one point, from below and from above.
+    """Lower and upper bounds of the value of a stopping problem at one point.
 
     Args:
-        problem: made by `optimal_stopping`, on all of space or between walls that absorb.
-        candidate: its solution, about: a differentiable function of one point, a network say.
-        point: where, time first.
+        problem: created by `optimal_stopping`, on all of space or with absorbing walls.
+        candidate: its approximate solution: a differentiable function of one point, for example a
+            network.
+        point: the point, time first.
         n_paths: for each of the bounds.
         n_steps: times at which the process may be stopped.
         level: of confidence, for both limits together.
-        seed: fixes everything random.
+        seed: seed of all random numbers.
     """
     reward_of(problem)
     if not all(problem.absorbing()):
-        raise ValueError("`stopping_bounds` is for problems whose walls all absorb.")
+        raise ValueError("`stopping_bounds` is for problems with absorbing (Dirichlet) walls only.")
     if problem.jumps is not None:
         raise ValueError("`stopping_bounds` is for problems without `jumps`.")
     z = np.asarray(point, np.float64).reshape(-1)

@@ -45,27 +45,26 @@ def value_with_interval(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Values:
-    """Values of the solution: those of a candidate, corrected by what paths say it lacks.
+    """Values of the solution: those of a candidate, corrected by paths that measure its error.
 
-    Limits hold the noise of the paths, what their time step may cost and, of a nonlinear equation,
-    what paths of the linearized one may miss; of a function from outside, what its differences may
-    do. Others shrink with the
-    candidate's error, so that good networks make good values cheap.
+    Limits include the noise of the paths, the effect of their time step, the linearization error of
+    a nonlinear equation, and the error of finite differences for a function from outside. They
+    shrink with the candidate's error, so that accurate values are cheap for good networks.
 
     Args:
         problem: the boundary value problem.
         candidate: a differentiable function of one point, or the solution of another tool, see
             `outside`.
-        points: inside the domain, one a row.
-        n_paths: paths a point; 1,000 if no `half_width` is given.
-        half_width: how narrow the limits should be; as many paths as that takes are run, as far
-            as `seconds` allow.
+        points: inside the domain, one per row.
+        n_paths: paths per point; 1,000 if no `half_width` is given.
+        half_width: half-width of the limits to reach; paths are run until it is reached or
+            `seconds` have passed.
         level: of confidence.
-        dt: time step; by default from the size of the domain.
+        dt: time step; by default derived from the size of the domain.
         scheme: how paths move and end, see `SCHEMES`.
-        dtype: precision of the paths; by default that in which they compile fastest.
-        seconds: most time the paths may take, about, apart from compilation.
-        seed: fixes everything random.
+        dtype: precision of the paths; by default the one that compiles fastest.
+        seconds: approximate time limit for the paths, without compilation.
+        seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
     points = asked(problem, points, n_paths, half_width)

@@ -22,13 +22,13 @@ _COLUMNS = ("seed", "relative L2", "by paths", "limits", "value at the center", 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Runs that differ in their seeds alone.
+    """Runs that differ only in their seeds.
 
     Args:
-        problem: what `fkpinn solve` takes.
+        problem: the problem argument of `fkpinn solve`.
         seeds: of the runs.
-        options: further words of `fkpinn solve`, the same for all.
-        out: the folder that holds their run folders.
+        options: further arguments of `fkpinn solve`, the same for all.
+        out: the folder that contains their run folders.
     """
 
     problem: str
@@ -37,15 +37,15 @@ class Batch:
     out: Path
 
     def claim(self) -> None:
-        """Write down what the folder is for, or refuse one that holds other runs."""
+        """Record the runs of the folder, or raise an error if it contains different ones."""
         path, about = self.out / "batch.json", {"problem": self.problem, "options": self.options}
         about = {key: list(v) if isinstance(v, tuple) else v for key, v in about.items()}
         there = read_json(path) if path.is_file() else about
         if there != about:
             differ = [f"`{key}`" for key in about if there.get(key) != about[key]]
             raise ValueError(
-                f"`{self.out}` holds other runs: {', '.join(differ)} differ. Use another `--out`, "
-                f"or delete the folder."
+                f"`{self.out}` contains different runs: {', '.join(differ)} differ. Use another "
+                f"`--out`, or delete the folder."
             )
         self.out.mkdir(parents=True, exist_ok=True)
         write_json(path, about)
@@ -55,7 +55,7 @@ class Batch:
         return self.out / f"seed-{seed}"
 
     def words(self, seed: int) -> list[str]:
-        """The command of one run; given again it goes on where it was stopped."""
+        """The command of one run; repeated, it continues an interrupted run."""
         own = ["--seed", str(seed), "--out", str(self.folder(seed)), "--json"]
         return ["python", "-m", "fkpinn", "solve", self.problem, *own, *self.options]
 
@@ -72,17 +72,17 @@ def run_here(
     progress: AbstractProgress | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> dict[int, str]:
-    """Run what is missing in processes on this machine; one that dies is started again.
+    """Run missing runs in processes on this machine; a process that dies is restarted.
 
     Args:
         batch: the runs.
         at_once: processes at the same time; they share the cores.
-        tries: how often a run is started at most.
+        tries: maximum number of times a run is started.
         progress: told how many have ended.
         say: told of those that died.
 
     Returns:
-        Seeds that failed, and the last line each of them wrote.
+        Seeds that failed, and the last line of output of each.
     """
     batch.claim()
     progress, missing = progress or SilentProgress(), batch.missing()
@@ -101,14 +101,14 @@ def run_here(
 
 
 def submit(batch: Batch, parameters: dict[str, Any], *, cluster: str = "slurm") -> list[str]:
-    """Hand what is missing to a cluster's queue.
+    """Submit missing runs to the queue of a cluster.
 
-    A run that is preempted, or reaches its time limit, is queued again and goes on.
+    A run that is preempted, or reaches its time limit, is queued again and continues.
 
     Args:
-        batch: the runs; their folder must be one that the nodes see.
+        batch: the runs; their folder must be visible to the nodes.
         parameters: of `submitit.AutoExecutor`: `timeout_min`, `gpus_per_node`, `slurm_partition`...
-        cluster: kind of queue; `local` runs them on this machine, to try it out.
+        cluster: kind of queue; `local` runs them on this machine, for tests.
 
     Returns:
         Numbers of the jobs.

@@ -17,7 +17,7 @@ _KINDS = ("table", "sweep", "conditioning", "landscape", "losses", "solutions")
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One training but for its seed: what is varied is named, all else is the preset's."""
+    """One training except for its seed: settings that differ from the preset are given by name."""
 
     problem: str
     method: str
@@ -26,7 +26,7 @@ class Cell:
 
     @classmethod
     def of(cls, problem: str, method: str, preset: str, changes: dict[str, Any]) -> "Cell":
-        """The same training has the same cell, however it is spelled."""
+        """The cell of a training; equal trainings have equal cells, however they are written."""
         plain = PRESETS[preset]
         settings_from(changes, plain)  # refuses what there is not
         kept = {k: _frozen(v) for k, v in changes.items() if _frozen(v) != plain.get(k)}
@@ -58,10 +58,10 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """A table or figure; `paper` is what the paper prints, by row and metric.
+    """A table or figure; `paper` has the paper's values, by row and metric.
 
     `search` are trainings with other settings, one seed each, so that no method is judged by a bad
-    choice; `ours` are those of the product.
+    choice of settings; `ours` are trainings by fkpinn's own presets.
     """
 
     name: str
@@ -122,8 +122,8 @@ def known_experiments(configs: Path) -> list[str]:
     found = sorted(path.stem for path in Path(configs).glob("*.toml"))
     if not found:
         raise ValueError(
-            f"`{configs}` holds no configurations. Run this in a checkout of the project, or name "
-            f"the folder with `--configs`."
+            f"`{configs}` contains no configurations. Run this in a checkout of the project, or "
+            f"name the folder with `--configs`."
         )
     return found
 

@@ -63,7 +63,7 @@ def run_in_jobs(
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {jobs} processes ended with an error (see above); {left} runs have "
-            f"no record. The same command goes on with them."
+            f"no record. Repeat the command to continue them."
         )
     say(f"{total - left} of {total} runs on record")
     return left

@@ -1,4 +1,4 @@
-"""Trainings that are missing, seeds of one kind side by side, a record for each."""
+"""Missing trainings, seeds of one kind at the same time, one record each."""
 
 import contextlib
 import platform
@@ -38,22 +38,22 @@ def run_missing(
     progress: AbstractProgress | None = None,
     say: Callable[[str], object] = lambda text: None,
 ) -> int:
-    """Train what has no record yet; each record is written when its training has ended.
+    """Train the runs that have no record yet; a record is written when its training has ended.
 
-    Several processes may do this for the same runs: each takes what no other has taken.
+    Several processes may do this for the same runs: each takes runs that no other has taken.
 
     Args:
         runs: cells and seeds.
         results: the folder of records.
-        seconds: no training is begun after these.
-        at_once: seeds of one kind that are trained side by side; by default all of them on an
-            accelerator, where their weights allow it.
-        jobs: processes that share the device, this one included; for the record.
+        seconds: no training is started after this time.
+        at_once: seeds of one kind that are trained at the same time; by default all of them on an
+            accelerator, if their weights allow it.
+        jobs: number of processes that share the device, including this one; for the record.
         progress: told how far a training is.
-        say: told what is done.
+        say: called with messages on what is done.
 
     Returns:
-        How many are still missing.
+        The number of runs still missing.
     """
     if at_once is not None and at_once < 1:
         raise ValueError(f"`at_once` must be at least 1; got {at_once}.")

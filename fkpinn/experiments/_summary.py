@@ -16,7 +16,7 @@ METRICS = ("l2_abs", "l2_rel", "h1_abs", "h1_rel")
 
 
 def summarize(experiment: Experiment, results: Path) -> dict[str, Any]:
-    """A row for every cell: mean and standard deviation of each metric over the seeds on record.
+    """One row per cell: mean and standard deviation of each metric over the recorded seeds.
 
     Args:
         experiment: which cells and seeds.
@@ -24,7 +24,7 @@ def summarize(experiment: Experiment, results: Path) -> dict[str, Any]:
 
     Returns:
         Plain values: `rows` in order, each with its `part` (`here`, `search` or `ours`) and, under
-        `each`, the values of the seeds; how many runs are missing; seconds in all; devices.
+        `each`, the values of the seeds; the number of missing runs; seconds in total; devices.
     """
     rows, missing, spent = [], 0, 0.0
     devices: set[str] = set()

@@ -31,14 +31,17 @@ def verdict(experiment: Experiment, summary: dict[str, Any]) -> str:
             factor = mean / printed[0]
             ratio = f"{float(f'{max(factor, 1 / factor):.2g}'):g}"  # 450, not 4.5e+02
             times = f"{ratio} times" if factor >= 1 else f"1/{ratio} of"
-            differ.append(f"{name} ({mean:.3g}, {times} the printed {printed[0]:g})")
+            differ.append(f"{name} ({mean:.3g}, {times} the paper's {printed[0]:g})")
     if not same and not differ:
         return ""
     if not differ:
-        return "Reproduced: every relative L2 error agrees with the printed one."
+        return "Reproduced: every relative L2 error agrees with the paper's."
     if not same:
-        return "Not reproduced in numbers: " + "; ".join(differ) + "."
-    return f"Reproduced with differences. As printed: {', '.join(same)}. Not: {'; '.join(differ)}."
+        return "Not reproduced: " + "; ".join(differ) + "."
+    return (
+        f"Reproduced with differences. Same relative L2 error as in the paper: {', '.join(same)}. "
+        f"Different: {'; '.join(differ)}."
+    )
 
 
 def _printed(experiment: Experiment, row: dict[str, Any]) -> tuple[str, list[float] | None]:

@@ -9,12 +9,13 @@ class Observations(NamedTuple):
     """Noisy values of a solution, or of averages of it.
 
     Args:
-        points: where, one place a row (with the time in front where the problem has one), without
-            parameters.
-        values: what was measured.
-        noise: standard deviation of each, or one for all.
-        weights: of averages, a row each: the mean of the `i`-th value is the sum of `weights[i]`
-            times the solution at all points. Without them there is one value a point.
+        points: the points of measurement, one per row (with the time first if the problem has one),
+            without parameters.
+        values: the measured values.
+        noise: standard deviation of each value, or one for all.
+        weights: for measured averages, one row per value: the mean of the `i`-th value is the sum
+            of `weights[i]` times the solution at all points. Without weights there is one value per
+            point.
     """
 
     points: Any
@@ -24,10 +25,10 @@ class Observations(NamedTuple):
 
     @classmethod
     def of(cls, points: Any, values: Any, noise: Any, weights: Any = None) -> "Observations":
-        """From numbers as one has them; refuses those that do not fit.
+        """From arrays or lists, which are checked.
 
         Args:
-            points: as above; one number a row may be given as a plain list.
+            points: as above; one number per row may be given as a plain list.
             values: as above.
             noise: as above, positive.
             weights: as above.
@@ -44,7 +45,7 @@ class Observations(NamedTuple):
             )
         if weights is not None and weights.shape[1] != len(points):
             raise ValueError(
-                f"`weights` must have {len(points)} columns, one a point; got shape "
+                f"`weights` must have {len(points)} columns, one per point; got shape "
                 f"{weights.shape}."
             )
         noise = np.broadcast_to(np.asarray(noise, float), (n,))
@@ -56,11 +57,11 @@ class Observations(NamedTuple):
 
     @classmethod
     def of_samples(cls, points: Any, samples: Any) -> "Observations":
-        """From repeated measurements, exit times say, whose mean the solution is.
+        """From repeated measurements whose mean is the solution, such as exit times.
 
         Args:
-            points: one place a row.
-            samples: for each point its own numbers, at least eight of them.
+            points: one place per row.
+            samples: for each point its measurements, at least eight.
         """
         rows = [np.asarray(row, float) for row in samples]
         if any(row.ndim != 1 or len(row) < _FEWEST for row in rows):

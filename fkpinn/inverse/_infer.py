@@ -38,7 +38,7 @@ Prior = Mapping[str, tuple[float, float]] | Callable[..., Any] | None
 
 
 class Band(NamedTuple):
-    """Mean and limits of a function of uncertain parameters, one number a place."""
+    """Mean and limits of a function of uncertain parameters, one number per point."""
 
     mean: np.ndarray
     low: np.ndarray
@@ -46,12 +46,13 @@ class Band(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """Values of parameters that fit measurements, and how sure they are.
+    """Values of parameters that fit measurements, and their uncertainty.
 
-    `best` are the most likely values, `samples` draws of the posterior law, one a row, in the order
-    of `names`. `shares` tells how much of the variance of each parameter is due to the noise of the
-    data, and how much to the solver's own error; `solver` is that error over the noise of the data,
-    in the mean square, after the network was corrected by paths. `notes` says what went wrong.
+    `best` are the most likely values, `samples` samples of the posterior distribution, one per row,
+    in the order of `names`. `shares` says how much of the variance of each parameter is due to the
+    noise of the data, and how much to the solver's own error; `solver` is the root mean square of
+    that error relative to the noise of the data, after the network was corrected by paths. `notes`
+    reports problems.
     """
 
     names: tuple[str, ...]
@@ -72,20 +73,20 @@ class Inference(NamedTuple):
         return dict(zip(self.names, self.samples.std(axis=0).tolist(), strict=True))
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Limits that leave out as much on both sides.
+        """Limits with equal probabilities beyond both ends.
 
         Args:
-            level: how much of the posterior law lies between them.
+            level: posterior probability between them.
         """
         tails = np.quantile(self.samples, [0.5 - level / 2, 0.5 + level / 2], axis=0)
         return {name: (float(a), float(b)) for name, a, b in zip(self.names, *tails, strict=True)}
 
     def band(self, function: Callable[..., Any], level: float = 0.95) -> Band:
-        """What the samples say about a function of the parameters, a field at some places say.
+        """Mean and limits of a function of the parameters, for example of a field at some points.
 
         Args:
-            function: of the parameters by name, with an array for its value.
-            level: how much of the posterior law lies between the limits, at each place.
+            function: a function of the parameters by name that returns an array.
+            level: posterior probability between the limits, at each point.
         """
         with precision("float64"):
             rows = dict(zip(self.names, jnp.asarray(self.samples).T, strict=True))
@@ -114,24 +115,24 @@ def infer(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Inference:
-    """Parameters of a family of problems from noisy measurements of one of its solutions.
+    """Infer parameters of a family of problems from noisy measurements of one of its solutions.
 
-    The values that fit best are found with the network of the family. Paths then measure what the
-    network lacks there, at the points of the data: predictions are corrected by that, and the noise
-    that corrections have joins the noise of the data. Samples of the posterior law come from
+    The best fit is found with the network of the family. Paths then measure the error of the
+    network at the points of the data: predictions are corrected by it, and the noise of the
+    corrections is added to the noise of the data. The posterior distribution is sampled by
     `blackjax` (an extra: `fkpinn[inverse]`).
 
     Args:
         family: the solution of a family; or the family, which is then solved with the preset
             `quick`.
-        data: what was measured, see `Observations.of`.
-        prior: what is known before. By default the law of the parameters; a mean and a standard
-            deviation by name (normal laws, cut to the ranges), for some or all of them; or the
-            logarithm of a density, a function of the parameters by name. Those of the latter two
-            multiply the law of the parameters.
-        n_samples: of the posterior law.
-        n_paths: paths a point for the corrections; more if these are noisier than the data.
-        seed: fixes everything random.
+        data: the measurements, see `Observations.of`.
+        prior: the prior distribution. By default that of the parameters of the family; or a mean
+            and a standard deviation by name (normal distributions, truncated to the ranges), for
+            some or all parameters; or the logarithm of a density, a function of the parameters by
+            name. The latter two multiply the distribution of the parameters.
+        n_samples: number of samples of the posterior distribution.
+        n_paths: paths per point for the corrections; increased if these are noisier than the data.
+        seed: seed of all random numbers.
         progress: told how far paths are.
     """
     if importlib.util.find_spec("blackjax") is None:
@@ -314,19 +315,19 @@ def _inferred(
     else:
         if solver > _SMALL:
             notes.append(
-                f"The solver's error is {solver:.2g} times the noise of the data: train the family "
-                f"better, or give `n_paths` above {n_paths}."
+                f"The solver's error is {solver:.2g} times the noise of the data: train the "
+                f"family more accurately, or use `n_paths` above {n_paths}."
             )
         if not near:
             notes.append(
-                "Corrections still move the best values by more than a standard deviation: train "
-                "the family better, or give more `n_paths`."
+                "Corrections still change the best fit by more than a standard deviation: train "
+                "the family more accurately, or use more `n_paths`."
             )
     samples, mixed = _sampled(model, y, n_samples, stream)
     if mixed > _MIXED:
         notes.append(
-            f"Chains differ from each other by a factor of {mixed:.2f}: the posterior law may have "
-            f"several peaks, and limits are rough."
+            f"Chains differ from each other by a factor of {mixed:.2f}: the posterior "
+            f"distribution may have several peaks, and the intervals are inaccurate."
         )
     names = tuple(name for name, _ in model.layout.parameters)
     best = dict(zip(names, np.asarray(model.values(y)).tolist(), strict=True))

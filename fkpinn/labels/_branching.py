@@ -55,20 +55,20 @@ def branching_labels(
     seed: int = 0,
     progress: AbstractProgress | None = None,
 ) -> Labels:
-    """Values of a polynomial equation on all of space, unbiased where coefficients are constant.
+    """Values of a polynomial equation on all of space, unbiased if coefficients are constant.
 
     Equation: [eq:branching-repr-appendix](../theory/equations.md).
 
     Args:
-        problem: with a horizon, without boundary; its nonlinearity a polynomial of the value, with
-            constant coefficients.
-        points: where, one point a row.
-        n_paths: trees a point, at least 2.
-        seed: fixes everything random.
+        problem: a problem with a horizon and without boundary, whose nonlinearity is a polynomial
+            in the value with constant coefficients.
+        points: the points, one per row.
+        n_paths: trees per point, at least 2.
+        seed: seed of all random numbers.
         progress: told how many trees have ended.
 
     Raises:
-        ValueError: where the problem is none of these, or its second moments are infinite.
+        ValueError: if the problem is not of this kind, or its second moments are infinite.
     """
     law = branching_law(problem)
     if n_paths < 2:
@@ -100,11 +100,11 @@ def branching_law(problem: Problem) -> Polynomial:
     given = problem.nonlinearity
     if given is None or given.reads != {"u"} or problem.domain.parts or not problem.timed:
         raise ValueError(
-            "`scheme='branching'` is for equations on all of space (`Space(d)`) whose nonlinearity "
-            "is a polynomial of `u` alone."
+            "`scheme='branching'` is for equations on all of space (`Space(d)`) whose "
+            "nonlinearity is a polynomial in `u` only."
         )
     if problem.jumps is not None:
-        raise ValueError("`scheme='branching'` is for particles without `jumps`.")
+        raise ValueError("`scheme='branching'` does not support `jumps`.")
     if not problem.source.is_zero and problem.source.function is not None:
         raise ValueError("`scheme='branching'` needs a constant `source`.")
     if problem.reaction.function is not None:
@@ -120,7 +120,7 @@ def branching_law(problem: Problem) -> Polynomial:
     squares, times = zip(*(_mean_square(law, largest, horizon) for law in laws), strict=True)
     if max(times) < horizon:
         raise ValueError(
-            f"Branching labels have no finite variance that could be shown: with data up to "
+            f"The variance of branching labels could not be shown to be finite: with data up to "
             f"{largest:.3g} their mean square may be infinite after a time of {max(times):.3g}, "
             f"and the horizon is {horizon:.3g}. Shorten it, or train a network: `fk.solve`."
         )
@@ -158,7 +158,7 @@ def _coefficients(problem: Problem) -> np.ndarray:
     powers = np.vander(u, _POWERS, increasing=True)
     if np.max(np.abs(powers @ a - value)) > 1e-6 * np.max(np.abs(powers) @ np.abs(a)):
         raise ValueError(
-            f"`nonlinearity` is not a polynomial of `u` of degree {_DEGREE} or less with constant "
+            f"`nonlinearity` is not a polynomial in `u` of degree {_DEGREE} or less with constant "
             f"coefficients, so there are no branching labels. Train a network: `fk.solve`."
         )
     return a
@@ -217,11 +217,14 @@ def _trees(problem: Problem, law: Polynomial, z: np.ndarray, rng: Any) -> np.nda
         np.multiply.at(payoff, tree, law.factor[kind])
         if np.sum(kind) > _CROWD:
             raise ValueError(
-                f"More than {_CROWD:,} particles live at a time: trees grow too fast for labels. "
-                f"Shorten the horizon, or train a network: `fk.solve`."
+                f"More than {_CROWD:,} particles are alive at the same time: trees grow too fast "
+                f"for labels. Shorten the horizon, or train a network: `fk.solve`."
             )
         left, tree, x = np.repeat(left, kind), np.repeat(tree, kind), np.repeat(x, kind, axis=0)
-    raise ValueError(f"Trees had not ended after {_GENERATIONS} generations.")
+    raise ValueError(
+        f"Trees had not ended after {_GENERATIONS} generations. Shorten the horizon, or train a "
+        f"network: `fk.solve`."
+    )
 
 
 def _moved(

@@ -1,8 +1,8 @@
 r"""The error of a candidate, as the solution of a boundary value problem of its own.
 
-If $w$ is close to the solution $u$, then $u - w$ solves the same equation with the residual of
-$w$ for a source and what $w$ lacks at the boundary for data. Noise and step-size bias of labels
-for $u - w$ shrink with its size.
+If $w$ is close to the solution $u$, then $u - w$ solves the same equation with the residual of $w$
+as the source and its boundary error as data. Noise and step-size bias of labels for $u - w$ shrink
+with its size.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,9 @@ def estimate_defect(
         problem: the boundary value problem.
         candidate: a differentiable function of one point (`x`, or time followed by `x`): a
             network, or anything written in JAX.
-        points: where, one point a row.
-        how: as for `estimate_labels`; `read_every` reads the residual at one step in so many.
+        points: the points, one per row.
+        how: as for `estimate_labels`; `read_every=16` evaluates the residual at one random step in
+            16.
 
     Returns:
         `Labels`, to be added to the values of the candidate.

@@ -75,36 +75,38 @@ def estimate_labels(
 
     Args:
         problem: the boundary value problem.
-        points: where, one point a row, inside the domain; their precision is that of the paths.
-        n_paths: paths a point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
-        dt: time step; by default from the size of the domain, see `fkpinn.labels.steps_for`, whose
-            `Steps` may be given too and say what `refine` and `near` are. Walks on spheres have
-            none.
-        scheme: how paths move and end: `default` looks at the problem, see `SCHEMES`; or a walk of
-            your own. `branching` is for polynomial equations on all of space, see
+        points: points inside the domain, one per row; their precision is that of the paths.
+        n_paths: paths per point, at least 2; the error bar shrinks as `n_paths ** -0.5`.
+        dt: time step; by default derived from the size of the domain, see
+            `fkpinn.labels.steps_for`; a `Steps` object from it sets `refine` and `near` too. Walks
+            on spheres have no time step.
+        scheme: how paths move and end: `default` chooses for the problem, see `SCHEMES`; or your
+            own walk. `branching` is for polynomial equations on all of space, see
             `fkpinn.labels.branching_labels`.
         t_max: paths are cut at this time.
-        seed: with the number of the point, of the path and of the step it fixes every random
-            number; labels do not depend on how the work is cut up.
-        antithetic: run paths in pairs with opposite noise; helps where payoffs are odd in it.
+        seed: together with the indices of point, path and step it determines every random number;
+            labels do not depend on how the work is divided.
+        antithetic: run paths in pairs with opposite noise; helps if payoffs are odd functions of
+            it.
         control: a differentiable function of one point, close to the solution; the martingale
-            made of its gradient is subtracted. The mean stays, the noise shrinks with the error.
-        read_every: read source and flux at one random step in so many (a power of 2 up to 64); for
-            data that cost more than the walk.
-        forget: discount below which a path has ended; what it lacks is about that share of the
-            value.
-        refine: next to absorbing walls and in strong drift steps are up to so many times shorter (a
-            power of 2 up to 1024), where the problem has no horizon; by default 1 with a `dt` of
-            yours, else what `fkpinn.labels.steps_for` says.
-        near: there a step reaches no further than the way to the wall over this; by default 4, in
-            hundreds of dimensions what `fkpinn.labels.steps_for` says.
+            computed from its gradient is subtracted. The mean is unchanged, the noise shrinks with
+            the error of the function.
+        read_every: evaluate source and flux at only one random step in this number (a power of 2 up
+            to 64); for data that cost more than the walk.
+        forget: discount below which a path is ended; the relative error is about this number.
+        refine: next to absorbing walls and in strong drift, steps are up to this factor shorter (a
+            power of 2 up to 1024), if the problem has no horizon; by default 1 if `dt` is given,
+            otherwise chosen by `fkpinn.labels.steps_for`.
+        near: with `refine`, a step next to a wall reaches at most the distance to the wall divided
+            by this; by default 4, in hundreds of dimensions chosen by `fkpinn.labels.steps_for`.
         bias: run half as many paths with twice the step as well, and compare.
-        throw: raise if paths were cut; if False, look at `Labels.unfinished`.
+        throw: raise an error if paths were cut; if False, check `Labels.unfinished`.
         warn: warn where single paths dominate the average at many points; `provenance["heavy"]`
             counts them in any case.
-        store: a file for the labels. Work done is kept beside it as it goes, so that the same
-            call after a crash goes on, to the same bits; after the end it returns what is stored.
-        compute: device and number of paths side by side; chosen for the device if not given.
+        store: a file for the labels. Finished work is stored next to it, so that after a crash the
+            same call continues, with bitwise the same result; once complete, the call returns the
+            stored labels.
+        compute: device and number of simultaneous paths; chosen for the device by default.
         progress: told how many paths have ended.
 
     Returns:
@@ -117,7 +119,7 @@ def estimate_labels(
             "antithetic": antithetic or None, "t_max": None if np.isinf(t_max) else t_max,
         }  # fmt: skip
         if unused := [name for name, value in given.items() if value is not None]:
-            raise ValueError(f"`scheme='branching'` has no use for {unused}; leave them away.")
+            raise ValueError(f"`scheme='branching'` does not use {unused}; leave them out.")
         return branching_labels(problem, points, n_paths=n_paths, seed=seed, progress=progress)
     steps = _steps(problem, points, scheme, dt, refine, near, t_max)
     how: dict[str, Any] = {
@@ -170,7 +172,10 @@ def _steps(
     """What the caller wants, or what fits the problem."""
     if isinstance(dt, Steps):
         if refine is not None or near is not None:
-            raise ValueError("`dt` is `Steps`, which say what `refine` and `near` are; got these.")
+            raise ValueError(
+                "`dt` is a `Steps` object, which already sets `refine` and `near`; do not pass "
+                "these as well."
+            )
         return dt
     if dt is None and refine is None and np.isinf(t_max):
         found = steps_for(problem, points, choose_scheme(problem, scheme).walk)
@@ -257,19 +262,19 @@ def visited_places(
     compute: Compute | None = None,
     progress: AbstractProgress | None = None,
 ) -> Visits:
-    """Run paths to their exits; of each, one place it visited and where it left.
+    """Run paths to their exits; return one visited place and the exit point of each.
 
     Args:
         problem: the boundary value problem.
-        points: where paths start, one point a row.
+        points: where paths start, one point per row.
         n_paths: from each point, at least 2.
-        dt: time step, or `Steps`; by default from the size of the domain.
+        dt: time step, or `Steps`; by default derived from the size of the domain.
         refine: how much shorter steps may be next to walls, see `estimate_labels`.
         scheme: how paths move and end, see `SCHEMES`.
-        seed: fixes every random number.
-        n_steps: paths are cut after so many, if given; a walk on spheres is not.
-        most: paths, at most, that hand back a place; if there are more, one in so many does.
-        compute: device and number of paths side by side; chosen for the device if not given.
+        seed: seed of all random numbers.
+        n_steps: number of steps after which paths are cut, if given; walks on spheres are not cut.
+        most: maximum number of paths that return a place; if there are more, only every k-th does.
+        compute: device and number of simultaneous paths; chosen for the device by default.
         progress: told how many paths have ended.
 
     Returns:
@@ -280,7 +285,7 @@ def visited_places(
     with using(compute):
         plan, lanes, batches = _visiting(problem, points, **how)
         progress, found, done = progress or SilentProgress(), [], 0
-        progress.start("paths for points of the residual", len(points) * n_paths)
+        progress.start("paths for collocation points", len(points) * n_paths)
         for ended in run_batches(plan, batches, lanes):
             found.append(ended.visits)
             done += len(ended.payoff)
@@ -355,8 +360,8 @@ def _planned(
     """The scheme and the work, checked."""
     if not problem.linear:
         raise ValueError(
-            "`problem` is nonlinear, and labels are averages for linear ones. Take those of "
-            "`problem.linearized(w)`, with a candidate `w`, or `estimate_defect`; of polynomial "
+            "`problem` is nonlinear, but labels are averages for linear problems. Use "
+            "`problem.linearized(w)` with a candidate `w`, or `estimate_defect`; for polynomial "
             "equations on all of space, `scheme='branching'`."
         )
     chosen = choose_scheme(problem, scheme, cut=bool(np.isfinite(t_max)))
@@ -365,7 +370,9 @@ def _planned(
     if not (np.isfinite(near) and near > 0):
         raise ValueError(f"`near` must be positive; got {near!r}.")
     if refine > 1 and np.isfinite(t_max):
-        raise ValueError(f"`refine` has steps of many lengths and knows no `t_max`; got {t_max!r}.")
+        raise ValueError(
+            f"`refine` uses steps of varying length and does not support `t_max`; got {t_max!r}."
+        )
     n_steps = None if np.isinf(t_max) else max(int(np.floor(t_max / dt + 1e-9)), 1)
     if not walk.stepped:
         n_steps = _MOST_SPHERES
@@ -533,10 +540,10 @@ def _heavy_points(plan: Plan, total: Moments, warn: bool) -> dict[str, int | flo
     count, worst = int(np.count_nonzero(heavy)), float(np.max(share))
     if warn and count > _MANY * len(heavy):
         warnings.warn(
-            f"At {count} of {len(heavy)} points one path carries more than "
-            f"{limit:.0%} of the sum (up to {worst:.0%}): the average is dominated by rare "
-            f"paths and its error bar is not to be trusted. Use more paths, or `control`; a "
-            f"strongly negative reaction makes this worse.",
+            f"At {count} of {len(heavy)} points a single path contributes more than {limit:.0%} "
+            f"of the sum (up to {worst:.0%}): the average is dominated by rare paths and its "
+            f"error bar is unreliable. Use more paths, or `control`; a strongly negative reaction "
+            f"makes this worse.",
             stacklevel=4,
         )
     return {"points": count, "largest_share": worst}

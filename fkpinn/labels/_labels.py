@@ -23,11 +23,11 @@ _COUNTS = ("int32", "int64")
 
 
 class Labels(NamedTuple):
-    """Estimates of the solution at points, with what is known of their errors.
+    """Estimates of the solution at points, with their errors.
 
-    `unfinished` counts the paths of each point that were cut at `t_max`, and `truncation` is
-    about what they lack. `bias` is what the step size may have cost, NaN where nobody looked;
-    `skew` is the skewness of a single payoff; `provenance` says how the labels were made.
+    `unfinished` counts the paths of each point that were cut at `t_max`, and `truncation` estimates
+    the resulting error. `bias` is the estimated time-step bias, NaN if it was not measured; `skew`
+    is the skewness of a single payoff; `provenance` says how the labels were computed.
     """
 
     points: Float[Array, "n z"]
@@ -73,9 +73,9 @@ class Labels(NamedTuple):
         """These labels and others of the same kind, as one set."""
         if self.n_paths != other.n_paths or self.points.shape[1] != other.points.shape[1]:
             raise ValueError(
-                "`other` must have as many paths a point, at points of the same dimension; got "
-                f"{other.n_paths} paths for {self.n_paths} and dimension {other.points.shape[1]} "
-                f"for {self.points.shape[1]}."
+                f"`other` must have the same number of paths per point, and points of the same "
+                f"dimension; got {other.n_paths} paths instead of {self.n_paths}, and dimension "
+                f"{other.points.shape[1]} instead of {self.points.shape[1]}."
             )
         names = [name for name in self._fields if name not in ("n_paths", "provenance")]
         both = {
@@ -90,9 +90,9 @@ class Labels(NamedTuple):
         """These labels and others from independent paths of the same points, averaged by paths."""
         if self.n_paths < 1 or other.n_paths < 1 or self.points.shape != other.points.shape:
             raise ValueError(
-                "`other` must come from paths of the same points; got "
-                f"{other.n_paths} paths at points of shape {other.points.shape} for {self.n_paths} "
-                f"at {self.points.shape}."
+                "`other` must come from paths from the same points; got "
+                f"{other.n_paths} paths at points of shape {other.points.shape}, here "
+                f"{self.n_paths} at {self.points.shape}."
             )
         total = self.n_paths + other.n_paths
         a, b = self.n_paths / total, other.n_paths / total
@@ -143,9 +143,9 @@ class Labels(NamedTuple):
         """Measured or computed values as labels.
 
         Args:
-            points: one point a row.
-            value: one number a point.
-            stderr: its standard error, a number or one a point, not negative.
+            points: one point per row.
+            value: one number per point.
+            stderr: its standard error, one number or one per point, not negative.
             source: where they come from, for the record.
         """
         points = jnp.asarray(points)
@@ -158,7 +158,8 @@ class Labels(NamedTuple):
             array = np.asarray(given, float)
             if array.shape not in ((n,), ()) or (name == "value" and array.shape != (n,)):
                 raise ValueError(
-                    f"`{name}` must have one entry a point, shape ({n},); got shape {array.shape}."
+                    f"`{name}` must have one entry per point, shape ({n},); got shape "
+                    f"{array.shape}."
                 )
             if not np.all(np.isfinite(array)):
                 raise ValueError(f"`{name}` must be finite; got {given!r}.")
@@ -180,7 +181,7 @@ class Labels(NamedTuple):
 
         Args:
             problem: a problem in one or two dimensions.
-            points: one point a row.
+            points: one point per row.
             h: mesh size; a coarse one is enough to start a training.
         """
         reference = fem_reference(problem, h)

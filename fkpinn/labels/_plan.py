@@ -31,12 +31,12 @@ _NO_STEP = 1e-3  # walks on spheres have no time step, but `estimate_labels` ask
 
 
 class LabelPlan(NamedTuple):
-    """How to spend a given time on labels, and what to expect of them.
+    """How to spend a given time on labels, and the expected errors.
 
-    `predicted` has `rel_stderr`, `rel_bias` and `rel_error` (both together), as shares of the
-    root mean square of the solution, and `seconds`. `pilot` says what was measured: times at which
-    paths end, spread of payoffs, speed, and what the step size costs; `resolved` is False if the
-    time did not suffice to tell that cost from noise.
+    `predicted` has `rel_stderr`, `rel_bias` and `rel_error` (both together), relative to the root
+    mean square of the solution, and `seconds`. `pilot` has the measurements: durations of paths,
+    variance of payoffs, speed, and time-step bias; `resolved` is False if the pilot was too short
+    to distinguish that bias from noise.
     """
 
     scheme: str
@@ -58,7 +58,7 @@ def plan_labels(
     progress: AbstractProgress | None = None,
     dtype: Any = jnp.float32,
 ) -> LabelPlan:
-    r"""Choose the time step and the number of paths for labels that take about so many seconds.
+    r"""Choose the time step and the number of paths for labels in a given time.
 
     With $c\,\delta$ for the bias at step $\delta$, $T$ for the mean length of a path and $S$ for
     the steps that fit the time, the error at one of $n$ points is
@@ -67,14 +67,15 @@ def plan_labels(
 
     Args:
         problem: the boundary value problem.
-        seconds: time for the labels; the pilot takes up to half of it besides, and compilation.
-        n_points: at how many points labels are wanted.
-        seed: fixes the pilot's points and paths; its times differ from run to run all the same.
+        seconds: time for the labels; the pilot takes up to half of it in addition, plus
+            compilation.
+        n_points: number of points with labels.
+        seed: seed of the pilot's points and paths; its timings differ from run to run nevertheless.
         progress: told how many pilot runs are done.
         dtype: precision of the paths.
 
     Returns:
-        `LabelPlan`: what to pass to `estimate_labels`, and what it will give.
+        `LabelPlan`: arguments for `estimate_labels`, and the expected errors.
 
     Example:
         ```python
@@ -130,8 +131,8 @@ def _check(problem: Problem, seconds: float, n_points: int) -> None:
         raise ValueError(f"`n_points` must be at least 1; got {n_points!r}.")
     if not problem.paths_end():
         raise ValueError(
-            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths never "
-            "end and there is no length to plan for. Call `estimate_labels` with a finite `t_max` "
+            "`problem` has only Neumann boundary parts, no reaction and no horizon, so paths "
+            "never end and nothing can be planned. Call `estimate_labels` with a finite `t_max` "
             "and `throw=False`."
         )
 
@@ -269,8 +270,8 @@ class _Pilot:
             raise ValueError(
                 f"{late} of {len(steps)} paths of the pilot had not ended after {_MOST_STEPS} "
                 f"steps of {dt:g} (time {_MOST_STEPS * dt:g}): nothing can be planned. Paths end "
-                f"at Dirichlet and Robin parts or where a reaction has used them up; see whether "
-                f"`problem` lets them get there (sign of the drift, size of the diffusion), or "
+                f"at Dirichlet parts, or when Robin parts or a reaction have discounted them; "
+                f"check whether they can get there (sign of the drift, size of the diffusion), or "
                 f"call `estimate_labels` with a finite `t_max` and `throw=False`."
             )
         self.compiled += clock() - began
@@ -292,7 +293,7 @@ class _Pilot:
         self.progress.update(self.n_runs)
 
     def fill(self, dt: float, n_paths: int) -> None:
-        """Bring a step size up to so many paths a point."""
+        """Bring a step size up to so many paths per point."""
         while (lacking := n_paths - (self.levels[dt].n_paths if dt in self.levels else 0)) > 0:
             self.run(dt, _LARGE if lacking >= _LARGE // 2 else _SMALL)
 
@@ -330,7 +331,7 @@ class _Pilot:
             self.fill(dt / 2, n_paths)
 
     def _affordable(self, dt: float, wanted: int, now: int) -> int:
-        """How many paths a point at this step and at half of it the time allows; 0 for none."""
+        """How many paths per point at this step and at half of it the time allows; 0 for none."""
         each = 3 * self.mean_steps(dt) * _POINTS / self.levels[dt / 2].speed  # seconds
         most = now + int(self.left() / each)
         whole = min(max(wanted, now + _SMALL), most)

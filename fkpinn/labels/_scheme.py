@@ -59,17 +59,17 @@ class Choice(NamedTuple):
 def choose_scheme(
     problem: Problem, name: str | AbstractWalk = "default", *, cut: bool = False
 ) -> Choice:
-    """The scheme of that name; `default` looks at the problem.
+    """The scheme of that name; `default` chooses one for the problem.
 
     Args:
         problem: the boundary value problem.
-        name: a key of `SCHEMES`, or `default`; or a walk of one's own.
-        cut: whether paths are cut at a largest time, which spheres know nothing of.
+        name: a key of `SCHEMES`, or `default`; or your own walk.
+        cut: whether paths are cut at a largest time, which walks on spheres do not support.
     """
     if isinstance(name, AbstractWalk):
         if cut and not name.stepped:
             kind = type(name).__name__
-            raise ValueError(f"`{kind}` have no time, so `t_max` must be infinite.")
+            raise ValueError(f"`{kind}` simulate no time, so `t_max` must be infinite.")
         name.check(problem)
         return Choice(_spelled(name), name, "given")
     if name != "default":
@@ -78,51 +78,58 @@ def choose_scheme(
                 f"`scheme` must be 'default' or one of {tuple(SCHEMES)}; got {name!r}."
             )
         if cut and not SCHEMES[name].stepped:
-            raise ValueError(f"`scheme={name!r}` has no time, so `t_max` must be infinite.")
+            raise ValueError(f"`scheme={name!r}` simulates no time, so `t_max` must be infinite.")
         SCHEMES[name].check(problem)
         walk = _spheres(problem) if name == "spheres" else SCHEMES[name]
         return Choice(name, walk, "asked for")
     if not cut and _fits("stable-spheres", problem):
-        reason = "nothing but jumps of a stable process: spheres need no time step"
+        reason = "pure stable process: walks on spheres need no time step"
         return Choice("stable-spheres", SCHEMES["stable-spheres"], reason)
     if not cut and _fits("spheres", problem):
         if problem.dim > _SPHERES:
-            reason = f"more than {_SPHERES} dimensions: far fewer steps than jumps to spheres"
+            reason = (
+                f"more than {_SPHERES} dimensions: far fewer time steps than jumps of a walk on "
+                f"spheres"
+            )
             return Choice("heun", SCHEMES["heun"], reason)
-        reason = "constant diffusion, no drift, constant reaction: spheres need no time step"
+        reason = (
+            "constant diffusion, no drift, constant reaction: walks on spheres need no time step"
+        )
         return Choice("spheres", _spheres(problem), reason)
     if problem.jumps is not None:
         return _for_jumps(problem)
     if problem.diffusion.is_constant:
         return Choice("heun", SCHEMES["heun"], "constant diffusion: Heun has weak order 2")
     if isinstance(problem.diffusion.function, OfCandidate):
-        reason = "a network is in the diffusion: steps of second order would read it too often"
+        reason = "the diffusion contains a network: second-order steps would evaluate it too often"
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
     if not all(problem.absorbing()):
-        reason = "variable diffusion, and reflection has weak order 1: a better step gains nothing"
+        reason = (
+            "variable diffusion, and reflection has weak order 1: a higher-order step gains nothing"
+        )
         return Choice("euler-shifted", SCHEMES["euler-shifted"], reason)
-    reason = "the diffusion depends on the place: Platen's step keeps weak order 2"
+    reason = "the diffusion depends on position: Platen's step keeps weak order 2"
     return Choice("platen", SCHEMES["platen"], reason)
 
 
 def _for_jumps(problem: Problem) -> Choice:
     """Steps that end at jumps have all lengths, which a bridge minds least."""
     if isinstance(problem.jumps, Stable):
-        reason = "a stable process beside others: seen at grid times"
+        reason = "a stable process with other terms: exits are detected at grid times"
         return Choice("euler", SCHEMES["euler"], reason)
     if problem.diffusion.is_constant:
         reason = "steps end at jumps; constant diffusion: Heun has weak order 2"
         return Choice("heun-bridge", SCHEMES["heun-bridge"], reason)
-    reason = "steps end at jumps; the diffusion depends on the place or the time"
+    reason = "steps end at jumps; the diffusion depends on position or time"
     return Choice("euler-bridge", SCHEMES["euler-bridge"], reason)
 
 
 class Steps(NamedTuple):
     """A time step, and how many times shorter it may be next to walls and in strong drift.
 
-    Walls are near where they are no further than `near` times the reach of a step. Of a family,
-    `dt` is the step where the variance of noise along an axis is `noise`, and steps of other
-    problems reach as far; 0 if all have the same.
+    A wall is close if its distance is at most `near` times the reach of a step. In a family, `dt`
+    is the step for a variance `noise` of the noise along an axis, and steps of other problems are
+    scaled to the same reach; `noise` is 0 if all problems have the same step.
     """
 
     dt: float
@@ -131,18 +138,19 @@ class Steps(NamedTuple):
     noise: float = 0.0
 
     def times(self, factor: float) -> "Steps":
-        """All steps so many times as long, those next to walls too."""
+        """All steps longer by this factor, also those next to walls."""
         near = self.near / math.sqrt(factor)
         return Steps(factor * self.dt, self.refine, near, self.noise)
 
 
 def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REACH) -> float:
-    """A step that moves a path by that share of the domain's size, about.
+    """A step that moves a path by about the fraction `reach` of the domain's size.
 
-    The diagonal of the bounding box, which grows with the root of the dimension while the way to
-    the wall does not, counts as that of a square as wide; and where holes are small, no more than
-    twenty times their detail (`AbstractDomain.detail`), or paths would jump over them. In hundreds
-    of dimensions a path leaves a ball after a time that falls with their number, and so do steps.
+    The diagonal of the bounding box, which grows with the square root of the dimension while the
+    distance to the wall does not, is replaced by that of a square of the same width; if there are
+    small holes, the size is at most twenty times their detail (`AbstractDomain.detail`), or paths
+    would jump over them. In hundreds of dimensions the exit time from a ball decreases with the
+    dimension, and so do the steps.
     """
     size = _size(problem)
     length = min(reach * min(size, _DETAILS * problem.domain.detail()), _way(problem, _TO_EXIT))
@@ -153,18 +161,18 @@ def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REA
 def steps_for(
     problem: Problem, points: Float[Array, "n z"], walk: AbstractWalk, reach: float = _REACH
 ) -> Steps:
-    """Steps of paths: those of `step_size`, or longer ones that are as short next to walls.
+    """Steps of paths: those of `step_size`, or longer ones that are equally short next to walls.
 
-    Long ones where all walls absorb and no time counts: in four and more dimensions, or where paths
-    jump (bridges see walls between long steps), with constant noise, as long as drift and reaction
-    hardly change in one; and where only small holes ask for short ones. Elsewhere steps are all
-    alike.
+    Long steps are used in elliptic problems with absorbing walls only: in four and more dimensions,
+    or with jumps (Brownian bridges detect walls between long steps), if the noise is constant and
+    drift and reaction hardly change in a step; and if only small holes need short steps. Otherwise
+    all steps are equal.
 
     Args:
         problem: the boundary value problem.
-        points: where paths start, one point a row.
-        walk: how they move.
-        reach: of steps that are all alike, over the size of the domain.
+        points: where paths start, one point per row.
+        walk: how paths move.
+        reach: reach of equal steps, relative to the size of the domain.
     """
     dt = step_size(problem, points, reach)
     holes = problem.domain.detail() * _DETAILS < (size := _size(problem))
@@ -256,7 +264,7 @@ def _slopes(problem: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]
 
 
 def _spheres(problem: Problem) -> Spheres:
-    """Walks that end close enough to the boundary to tell its details."""
+    """Walks that end close enough to the boundary to resolve its details."""
     usual = Spheres()
     share = _SHELL * problem.domain.detail() / usual.width(problem)
     return usual if share >= 1 else Spheres(epsilon=share * usual.epsilon)

@@ -1,4 +1,4 @@
-"""Work done so far, kept in a file: a killed run goes on where it was."""
+"""Finished work, stored in a file: a killed run continues where it was."""
 
 import hashlib
 import json
@@ -48,8 +48,8 @@ def check_same(path: Path, stored: dict[str, Any], here: dict[str, Any]) -> None
     if different:
         key = different[0]
         raise ValueError(
-            f"`{path}` holds other labels: its `{key}` is {stored.get(key)!r:.80}, this run's is "
-            f"{here[key]!r}. Delete the file or choose another name."
+            f"`{path}` contains other labels: its `{key}` is {stored.get(key)!r:.80}, this run's "
+            f"is {here[key]!r}. Delete the file or choose another name."
         )
 
 

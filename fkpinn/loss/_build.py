@@ -39,25 +39,25 @@ def make_loss(
     dtype: Any,
     key: PRNGKeyArray,
 ) -> Loss:
-    """Residual, boundary data, data at the end of time, and labels.
+    """The loss: residual, boundary data, terminal (or initial) data, and labels.
 
     Args:
         problem: the boundary value problem.
-        n_interior: points of the residual.
-        n_boundary: points on the boundary, and at the time at which data are given.
+        n_interior: collocation points.
+        n_boundary: points on the boundary, and at the terminal (or initial) time.
         labels: none for a plain PINN.
-        size: typical size of the solution, in units of which violations count; None leaves them as
-            they are, as in the paper.
+        size: typical size of the solution, by which residuals of all terms are scaled; None does
+            not scale them, as in the paper.
         by_error: weigh labels by their errors.
-        batch: labels that count at a time, if there are more.
-        sampler: where fresh points of residual and boundary go; the first ones are spread evenly.
-        n_directions: random directions of second derivatives, for first order optimizers in very
-            many dimensions; 0 takes all.
-        time_power: residuals count as the time left to this power, see `ResidualTerm`.
-        path_steps: steps of pieces of paths, as many pieces as points of the residual; 0 for none.
+        batch: number of labels used at a time, if there are more.
+        sampler: chooses new collocation and boundary points; the first ones are spread evenly.
+        n_directions: number of random directions for second derivatives, for first-order optimizers
+            in very high dimension; 0 uses all directions.
+        time_power: residuals are weighted by this power of the time left, see `ResidualTerm`.
+        path_steps: steps of pieces of paths, as many pieces as collocation points; 0 for none.
         whole_paths: pieces are whole paths, and there is no residual.
         dtype: precision.
-        key: of the points.
+        key: random key of the points.
     """
     spread = Spread()
     inside = spread.points(problem, n_interior, dtype, key=fold(key, "residual"))

@@ -1,4 +1,4 @@
-"""What a candidate lacks along pieces of paths: from single steps to whole paths."""
+"""The martingale defect of a candidate along pieces of paths, from single steps to whole paths."""
 
 from typing import Any
 
@@ -20,22 +20,22 @@ _STEP = 0.01  # of the horizon, for pieces
 
 
 class MartingaleTerm(AbstractTerm):
-    r"""The defect of the martingale that a solution makes of a path.
+    r"""The defect of the martingale that a solution forms along a path.
 
-    Along a path of the process, of the solution
-    $u(X_t) + \int_0^t (F + f - Vu)\,ds - \int_0^t \nabla u\cdot\sigma\,dW$ is constant, also where
-    the equation is nonlinear. Over one step this is the diffusion loss; over whole paths, which end
-    with the data, it is that of Deep BSDE. No second derivative is needed. Steps are those of
-    Euler, so that the term has the bias of the step.
+    Along a path of the process, for the exact solution $u(X_t) + \int_0^t (F + f - Vu)\,ds -
+    \int_0^t \nabla u\cdot\sigma\,dW$ is constant, also where the equation is nonlinear. Over one
+    step this is the diffusion loss; over whole paths, which end with the data, it is that of Deep
+    BSDE. No second derivative is needed. Steps are those of Euler, so that the term has the bias of
+    the step.
 
     Equations: [eq:bsde-forward-appendix](../theory/equations.md),
     [eq:bsde-backward-appendix](../theory/equations.md).
 
     Args:
-        problem: the boundary value problem; its walls, if there are any, must absorb.
-        starts: where pieces start, one a row.
+        problem: the boundary value problem; its walls, if any, must be absorbing.
+        starts: starting points of the pieces, one per row.
         noise: standard normals of all steps.
-        step: the time step; None divides the time that is left, so that paths are whole.
+        step: the time step; None divides the remaining time, so that paths run to the horizon.
         size: typical size of the solution.
     """
 
@@ -57,27 +57,35 @@ class MartingaleTerm(AbstractTerm):
         dtype: Any,
         key: PRNGKeyArray,
     ) -> "MartingaleTerm":
-        """The term at fresh pieces.
+        """The term at new pieces.
 
         Args:
             problem: the boundary value problem.
             n: how many pieces.
             n_steps: of each.
-            whole: from where they start to the end of time; from the center of the measure, where
-                it names one.
+            whole: whether pieces run to the end of time; they start at the center of the measure,
+                if it names one.
             size: typical size of the solution.
             dtype: precision.
             key: random key.
         """
         if not all(problem.absorbing()):
-            raise ValueError("Pieces of paths are for problems whose walls all absorb.")
+            raise ValueError(
+                "The martingale term (`points.path_steps`) is for problems with absorbing "
+                "(Dirichlet) walls only."
+            )
         if problem.jumps is not None:
-            raise ValueError("Pieces of paths are for problems without `jumps`.")
+            raise ValueError(
+                "The martingale term (`points.path_steps`) is for problems without `jumps`."
+            )
         if not problem.timed:
-            raise ValueError("Pieces of paths are for problems with a `horizon`.")
+            raise ValueError(
+                "The martingale term (`points.path_steps`) is for problems with a `horizon`."
+            )
         if problem.nonlinearity is not None and problem.nonlinearity.second:
             raise ValueError(
-                "Pieces of paths know no second derivatives, and `nonlinearity` takes them."
+                "The martingale term (`points.path_steps`) has no second derivatives, but "
+                "`nonlinearity` needs them."
             )
         assert problem.horizon is not None
         step = None if whole else _STEP * problem.horizon

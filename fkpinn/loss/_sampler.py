@@ -1,4 +1,4 @@
-"""Where fresh points of the residual and of the boundary go."""
+"""Samplers: where new collocation and boundary points are placed."""
 
 import abc
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _BEYOND = 0.25  # of the width of a box that holds nearly all paths, on both sid
 
 
 class AbstractSampler(eqx.Module):
-    """Draws points of the residual, and of the boundary; under `jit`, as training goes on."""
+    """Draws new collocation and boundary points during training, under `jit`."""
 
     @abc.abstractmethod
     def draw(
@@ -38,8 +38,8 @@ class AbstractSampler(eqx.Module):
 
         Args:
             problem: the boundary value problem.
-            u: the network as it is now.
-            at: its violation of the equation, a function of the network and a point.
+            u: the current network.
+            at: its residual, a function of the network and a point.
             n: how many.
             dtype: precision of the points.
             key: random key.
@@ -50,8 +50,8 @@ class AbstractSampler(eqx.Module):
     ) -> BoundaryPoints:
         """Fresh points on the boundary.
 
-        By default uniform ones, except that surfaces which are small beside the others get enough
-        of them to be seen (`sample_boundary(fair=True)`).
+        By default uniform points, except that comparatively small surfaces get enough of them
+        (`sample_boundary(fair=True)`).
 
         Args:
             problem: the boundary value problem.
@@ -64,15 +64,15 @@ class AbstractSampler(eqx.Module):
 
 
 class Spread(AbstractSampler):
-    """Points of the whole domain, mixed with points of the problem's measure where it has one.
+    """Points of the whole domain, mixed with points of the problem's measure.
 
-    Of all of space, in up to three dimensions, a box is taken that holds nearly all paths.
+    On all of space, in up to three dimensions, a box is used that contains nearly all paths.
 
-    The equation must hold wherever paths go, not only where the answer is wanted; of a family,
-    more points have parameters next to the ends of their ranges.
+    The equation must hold wherever paths go, not only where the answer is wanted; for a family,
+    more points have parameters close to the ends of their ranges.
 
     Args:
-        share: of the points that come from a measure that is not uniform.
+        share: fraction of the points drawn from the measure, if it is not uniform.
     """
 
     share: float = eqx.field(static=True, default=0.5)
@@ -132,16 +132,16 @@ def _whole(problem: Problem) -> AbstractMeasure | None:
 
 
 class PathPoints(AbstractSampler):
-    """Places that paths have visited, mixed with points spread as `Spread` has them.
+    """Places visited by paths, mixed with points drawn by `Spread`.
 
-    Under the occupation measure the mean square of the residual bounds the error, see
-    [where residuals matter](../theory/occupation.md); under another law it need not.
+    Under the occupation measure the mean square of the residual bounds the error, see [where
+    residuals matter](../theory/occupation.md); under another distribution it need not.
 
     Args:
-        pool: places, each as likely as the others.
-        share: of the points that come from the pool.
-        exits: where paths have left, each as likely as the others; that share of the points on the
-            boundary comes from there.
+        pool: visited places, all equally likely.
+        share: fraction of the points drawn from the pool.
+        exits: exit points of paths, all equally likely; the same fraction of the boundary points is
+            drawn from them.
     """
 
     pool: Points
@@ -196,7 +196,7 @@ class Adaptive(AbstractSampler):
     Args:
         power: $k$.
         floor: $c$.
-        pool: candidates for each point that is wanted.
+        pool: number of candidates per point.
     """
 
     power: float = eqx.field(static=True, default=1.0)

@@ -61,12 +61,13 @@ class ResidualTerm(AbstractTerm):
 
     Args:
         problem: the boundary value problem.
-        points: where, one point a row.
-        size: typical size of the solution; residuals are divided by what the terms of the
-            equation come to for it. Without it they are left as they are.
-        sampler: where fresh points go; spread evenly if not given.
-        time_power: squares count as the time left, over the horizon, to this power: where data at
-            the end of time have kinks, residuals close to it are large and matter little.
+        points: the points, one per row.
+        size: typical size of the solution; residuals are divided by the corresponding size of the
+            terms of the equation. Without it they are not scaled.
+        sampler: chooses new points; spread evenly by default.
+        time_power: squares are weighted by this power of the time left relative to the horizon: if
+            terminal (or initial) data have kinks, residuals close to that time are large and matter
+            little.
     """
 
     problem: Problem
@@ -101,17 +102,17 @@ class ResidualTerm(AbstractTerm):
 
 
 class SampledResidualTerm(AbstractTerm):
-    """The residual with second derivatives along few random directions, for very many dimensions.
+    """The residual with second derivatives along few random directions, for very high dimension.
 
-    Its mean is that of products of two independent estimates, which is right on average where a
-    square would be too large by the variance. Directions are drawn anew with the points; kept for
-    many steps they would be trained on, and a product of two has no lower bound. So it is for
-    first order optimizers with fresh points at every step.
+    The loss is the mean of products of two independent estimates, which is unbiased, while a square
+    would be too large by the variance. Directions are redrawn with the points; if they were kept
+    for many steps, the training would overfit them, and a product of two estimates has no lower
+    bound. So this term is for first-order optimizers with new points in every step.
 
     Args:
         exact: the term that it estimates.
-        n_directions: of each of the two estimates.
-        draw: a number of this draw of points and directions.
+        n_directions: number of directions of each of the two estimates.
+        draw: index of this draw of points and directions.
     """
 
     exact: ResidualTerm
@@ -169,9 +170,9 @@ class BoundaryTerm(AbstractTerm):
 
     Args:
         problem: the boundary value problem.
-        on: where.
+        on: the boundary points.
         size: typical size of the solution.
-        sampler: where fresh points go; all over the boundary if not given.
+        sampler: chooses new points; on the whole boundary by default.
     """
 
     problem: Problem
@@ -241,9 +242,9 @@ class LabelTerm(AbstractTerm):
     Args:
         points: where the labels are.
         value: the labels.
-        weight: one a label, of mean one.
+        weight: one per label, of mean one.
         size: typical size of the solution.
-        batch: labels used at a time, fresh ones at every redraw; all of them if not given.
+        batch: number of labels used at a time, new ones at every redraw; all of them by default.
     """
 
     points: Points
@@ -263,10 +264,10 @@ class LabelTerm(AbstractTerm):
         batch: int | None = None,
         dtype: Any = None,
     ) -> "LabelTerm":
-        r"""The term of labels; with `by_error` each weighs $1/(\text{stderr}^2+\text{bias}^2)$.
+        r"""The term of labels; with `by_error` the weights are $1/(\text{stderr}^2+\text{bias}^2)$.
 
-        Errors below a hundredth of the typical one count as that, so that labels next to the
-        boundary, whose noise vanishes, do not outweigh all others.
+        Errors are at least a hundredth of the typical error, so that labels next to the boundary,
+        whose noise vanishes, do not dominate.
         """
         if batch is not None and not 1 <= batch <= len(labels.value):
             raise ValueError(

@@ -11,7 +11,7 @@ from .._types import Scalar
 
 
 class AbstractWeighting(eqx.Module):
-    """Weights of named terms; arrays in it are trained along with the network.
+    """Weights of named terms; their arrays are trained along with the network.
 
     `changing` says whether they depend on the step.
     """
@@ -38,7 +38,7 @@ class AbstractWeighting(eqx.Module):
 
 
 class Fixed(AbstractWeighting):
-    """The same weights throughout; a term without one weighs 1.
+    """Constant weights; a term without one has weight 1.
 
     Args:
         given: weights by name.
@@ -64,14 +64,15 @@ class Fixed(AbstractWeighting):
 class Annealed(AbstractWeighting):
     """Some weights are multiplied by `rate` at every step, down to `floor`.
 
-    Labels that weigh much at first choose the basin; faded out, their noise is no floor.
+    Large initial weights of labels steer the training to the right minimum; once they have faded,
+    the noise of the labels does not limit the accuracy.
 
     Args:
-        given: weights at the start.
+        given: initial weights by name.
         fading: names of the terms that fade.
-        rate: factor a step, below 1.
-        floor: where fading ends.
-        hold: steps before it begins.
+        rate: factor per step, below 1.
+        floor: smallest factor.
+        hold: steps before fading begins.
     """
 
     given: dict[str, float]

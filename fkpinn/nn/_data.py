@@ -11,13 +11,13 @@ from ..problem import Layout
 
 
 class EndData:
-    """The data at the end of time, as a function of a point of any time.
+    """The terminal (or initial) data, as a function of a point at any time.
 
     Equal to another one with the same function in it, so that code compiled for one network serves
     the next.
 
     Args:
-        data: a function of one place.
+        data: a function of position.
         layout: of the points, with a time.
         smoothing: of one point, added to the data.
     """
@@ -55,10 +55,10 @@ class EndData:
 
 
 class SquaredDistance(NamedTuple):
-    """The square of the distance to a place, which a sum of squares of many coordinates is.
+    """The squared distance to a point, a sum of squares of all coordinates.
 
     Args:
-        center: the place.
+        center: the point.
         layout: of the points.
     """
 

@@ -9,11 +9,11 @@ from .._types import Scalar, SpaceTimePoint
 
 
 class AtValues(AbstractField):
-    """A network of parameters, time and place, for given values of the parameters.
+    """A network of parameters, time and position, for given values of the parameters.
 
     Args:
-        network: of points that begin with the parameters.
-        values: of the parameters.
+        network: a network of points that begin with the parameters.
+        values: values of the parameters.
     """
 
     network: AbstractField

@@ -1,4 +1,4 @@
-"""Wrappers that make a network meet data exactly, on the boundary or at the end of time."""
+"""Wrappers with which a network satisfies boundary or terminal data exactly."""
 
 import abc
 import math
@@ -61,12 +61,12 @@ class AbstractHard(AbstractField):
 
 
 class HardDirichlet(AbstractHard):
-    r"""$u(z) = G(z) + D(x)\,N(z)$: a network $N$ that meets its Dirichlet data exactly.
+    r"""$u(z) = G(z) + D(x)\,N(z)$: satisfies the Dirichlet data exactly, with a network $N$.
 
-    $D$ is `domain.factor`: zero on the Dirichlet parts and about the distance to them, so `N` is
-    of the size of the solution over that distance. $G$ is the data itself where all parts have
-    the same data, and otherwise the mean of the data weighted by the inverse squares of the
-    factors of the parts. Data are evaluated inside the domain too, so they must be smooth there.
+    $D$ is `domain.factor`: zero on the Dirichlet parts and approximately the distance to them, so
+    `N` has the size of the solution divided by that distance. $G$ is the data itself if all parts
+    have the same data, and otherwise the mean of the data weighted by the inverse squares of the
+    factors of the parts. Data are also evaluated inside the domain, so they must be smooth there.
 
     Only the parameters of `network` are trained: shape and data are constants to the compiler,
     arrays inside the data functions included.
@@ -74,12 +74,11 @@ class HardDirichlet(AbstractHard):
     Args:
         network: any field.
         domain: the set the equation holds in.
-        data: what the solution is on each Dirichlet part, by name: a number, or a function of
-            one point `z` (`x`, or time followed by `x`). Parts with other conditions are left
-            out.
-        layout: of the points; without one they are places in space.
-        power: of the factor; solutions of equations with the fractional Laplacian vanish as the
-            distance to the power $\alpha/2$.
+        data: the solution on each Dirichlet part, by name: a number, or a function of one point `z`
+            (`x`, or time followed by `x`). Parts with other conditions are left out.
+        layout: layout of the points; by default points have space coordinates only.
+        power: exponent of the factor; solutions of equations with the fractional Laplacian vanish
+            as the distance to the power $\alpha/2$.
 
     Example:
         ```python
@@ -149,14 +148,14 @@ class HardDirichlet(AbstractHard):
 
 
 class HardTerminal(AbstractHard):
-    r"""$u(t, x) = g(x) + \frac{T - t}{T} N(t, x)$: a network that meets its terminal data exactly.
+    r"""$u(t, x) = g(x) + \frac{T - t}{T} N(t, x)$: satisfies the terminal data exactly.
 
-    Second derivatives of the data enter the equation, so kinks must be smoothed as time does it:
-    then $g$ is $g(x) + S(t, x)$ with $S(T, \cdot) = 0$.
+    Second derivatives of the data enter the equation, so kinks must be smoothed as the diffusion
+    does: then $g$ is replaced by $g(x) + S(t, x)$ with $S(T, \cdot) = 0$.
 
     Args:
         network: any field.
-        terminal: the data, a function of one place.
+        terminal: the data, a function of position.
         layout: of the points.
         smoothing: $S$, a function of one point, see `fkpinn.problem.smoothing`.
 

@@ -21,12 +21,12 @@ from ._size import Size
 
 
 class Input(NamedTuple):
-    """A further input of a network: a function of one point, scaled to about [-1, 1].
+    """An additional input of a network: a function of one point, scaled to about [-1, 1].
 
     Args:
-        function: of one point.
-        center: in the middle of its values.
-        half_width: of the range of its values.
+        function: a function of one point.
+        center: middle of the range of its values.
+        half_width: half-width of that range.
     """
 
     function: Callable[..., Any]
@@ -41,11 +41,12 @@ class MLP(AbstractField):
         lower: smallest input on each axis.
         upper: largest input on each axis.
         widths: width of each hidden layer.
-        frequencies: standard deviation of random Fourier features of the scaled inputs, which
-            are added to them as sines and cosines; or the frequencies themselves, one a row. None
-            by default.
-        n_features: how many frequencies are drawn.
-        further: inputs beside the coordinates, twice differentiable; constants to the compiler.
+        frequencies: standard deviation of random Fourier features of the scaled inputs, which are
+            added to them as sines and cosines; or the frequencies themselves, one per row. None by
+            default.
+        n_features: number of frequencies that are drawn.
+        further: additional inputs besides the coordinates, twice differentiable; constants to the
+            compiler.
         output_scale: typical size of the solution; the network itself stays of order one. A
             number, or a function of the parameters of a family.
         dtype: precision of the parameters.

@@ -19,14 +19,14 @@ class Size(NamedTuple):
     r"""The typical size of a solution, a function of its parameters.
 
     $s(\theta) = s_0 \exp \sum_k (a_{k1} \tau_k + a_{k2} \tau_k^2 + \dots)$, with $\tau_k$ the
-    parameter scaled to [-1, 1]. Sizes of a family may differ by orders of magnitude, and errors
-    count beside them.
+    parameter scaled to [-1, 1]. Solutions of a family may differ by orders of magnitude, and errors
+    are measured relative to their sizes.
 
     Args:
-        typical: $s_0$; all there is without parameters.
-        growth: $(a_{k1}, a_{k2}, \dots)$ of each parameter, as many of one as of the others.
-        center: of the range of each.
-        half_width: of these ranges.
+        typical: $s_0$; the whole size if there are no parameters.
+        growth: $(a_{k1}, a_{k2}, \dots)$ of each parameter, the same number for each.
+        center: center of the range of each parameter.
+        half_width: half-widths of these ranges.
     """
 
     typical: float
@@ -44,7 +44,7 @@ class Size(NamedTuple):
         return found * jnp.exp(jnp.sum(_horner(jnp.asarray(np.asarray(self.growth), z.dtype), at)))
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """At many points, one a row."""
+        """At many points, one per row."""
         if not self.growth:
             return np.full(len(points), self.typical)
         at = (np.asarray(points, float)[:, : len(self.growth)] - self.center) / self.half_width
@@ -129,10 +129,10 @@ def _log_size(basis: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 
 class Factor(NamedTuple):
-    """A function of the parameters that brings values to others, and what is known of it.
+    """A correction factor, a function of the parameters, and its significance.
 
-    `share` is by how much of themselves it changes the values, in the mean; `sure` by how many
-    standard errors it differs from one.
+    `share` is the mean relative change of the values; `sure` is the number of standard errors by
+    which the factor differs from one.
     """
 
     size: Size
@@ -141,13 +141,13 @@ class Factor(NamedTuple):
 
 
 def fit_factor(points: np.ndarray, own: np.ndarray, lack: np.ndarray, beside: Size) -> Factor:
-    """The factor after which values lack least, by least squares.
+    """The factor that minimizes the error of the values, by least squares.
 
     Args:
-        points: one a row, parameters first.
+        points: one per row, parameters first.
         own: the values.
-        lack: what they are too small by, with noise.
-        beside: sizes next to which this counts.
+        lack: noisy estimates of the error of the values (solution minus value).
+        beside: sizes relative to which errors are measured.
     """
     basis = _powers(points, beside.center, beside.half_width, _FACTOR_DEGREE)
     sizes = beside.at(points)

@@ -20,12 +20,12 @@ else:
 
 
 class AbstractCondition(eqx.Module):
-    """What the solution must satisfy on a boundary part, and what happens to paths there.
+    """A boundary condition: what the solution satisfies, and what happens to paths.
 
-    Paths end on a part that `absorbs` and are paid `value`; on other parts they are reflected, and
-    for every unit of local time they are paid `income` and lose the share `rate` of their discount,
-    which is zero unless the condition `discounts`. All data are fields of the class: numbers or
-    functions of one point, wrapped by `bound`.
+    Paths end on a part that `absorbs`, with the payoff `payoff`; on other parts they are reflected,
+    and per unit of local time they receive `income` and are discounted at the rate `rate`, which is
+    zero unless the condition `discounts`. All data are fields of the class: numbers or functions of
+    one point, wrapped by `bound`.
     """
 
     absorbs: AbstractClassVar[bool]
@@ -44,29 +44,29 @@ class AbstractCondition(eqx.Module):
 
     @abc.abstractmethod
     def payoff(self, z: SpaceTimePoint) -> Scalar:
-        """What a path is paid when it ends here."""
+        """Payoff of a path that ends here."""
 
     @abc.abstractmethod
     def income(self, z: SpaceTimePoint) -> Scalar:
-        """What a reflected path is paid for a unit of local time."""
+        """Income of a reflected path per unit of local time."""
 
     @abc.abstractmethod
     def rate(self, z: SpaceTimePoint) -> Scalar:
-        """What the logarithm of the discount loses in a unit of local time."""
+        """Decrease of the logarithm of the discount per unit of local time."""
 
     @abc.abstractmethod
     def pays(self) -> bool:
-        """Whether reflected paths are paid at all."""
+        """Whether `income` can be nonzero."""
 
     @abc.abstractmethod
     def holds(self, data: dict[str, np.ndarray]) -> bool:
-        """Whether the condition leaves no constant free, from its data at sample points."""
+        """Whether the condition excludes adding a constant to the solution, from its data."""
 
     def check(self, part: str, data: dict[str, np.ndarray]) -> None:
-        """Refuse data, given at sample points of the part, that make the problem ill-posed."""
+        """Raise an error if data, given at sample points, make the problem ill-posed."""
 
     def is_zero(self) -> bool:
-        """Whether a solution times a number still meets it: nothing is given there but zero."""
+        """Whether the condition is homogeneous: all its data are zero."""
         return all(_is_zero(datum) for name, datum in self.data().items() if name != "coefficient")
 
     def data(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class Neumann(AbstractCondition):
 
 
 class Robin(AbstractCondition):
-    """A mix of both: `du/dn + coefficient * u = flux`. Paths are reflected and discounted.
+    """The Robin condition `du/dn + coefficient * u = flux`. Paths are reflected and discounted.
 
     Args:
         coefficient: a number or a function of one point, not negative.

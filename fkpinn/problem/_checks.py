@@ -71,8 +71,8 @@ def _check_bounded(domain: AbstractDomain) -> None:
     if not domain.is_bounded():
         box = [corner.tolist() for corner in domain.bounding_box()]
         raise ValueError(
-            f"`domain` must be bounded; got bounding box {box}. "
-            f"Cut it to size, for example `Box(lower, upper) & domain`."
+            f"`domain` must be bounded; got bounding box {box}. Intersect it with a box, for "
+            f"example `Box(lower, upper) & domain`."
         )
     lower, upper = domain.bounding_box()
     if not np.all(lower < upper):
@@ -158,7 +158,7 @@ def _few(points: Float[Array, "n z"]) -> Float[Array, "m z"]:
 
 
 def _times(problem: Problem, points: np.ndarray) -> np.ndarray:
-    """Times spread over the interval in which data are used, one a point."""
+    """Times spread over the interval in which data are used, one per point."""
     return np.linspace(0.0, problem.horizon or 0.0, len(points), endpoint=False)
 
 
@@ -179,9 +179,9 @@ def _check_shape(domain: AbstractDomain, keep: np.ndarray, seam: np.ndarray) -> 
 def _check_part(part: str, keep: np.ndarray) -> None:
     if not np.any(keep):
         raise ValueError(
-            f"`domain` has a boundary part {part!r} that the set operations cut away entirely, or "
-            f"all but entirely: none of {len(keep)} points of the surface it came from is left. "
-            f"Check that shape."
+            f"`domain` has a boundary part {part!r} that the set operations remove (almost) "
+            f"entirely: none of the {len(keep)} sample points on its surface is left. Check the "
+            f"shape with that name."
         )
 
 
@@ -220,8 +220,9 @@ def _check_jumps(problem: Problem, at: _Samples) -> None:
     for part, condition in problem.boundary.items():
         if not condition.absorbs:
             raise ValueError(
-                f"`boundary[{part!r}]` is reflecting ({type(condition).__name__}), and `jumps` "
-                f"lead across walls: use `Dirichlet`, and `exterior` for what is outside."
+                f"`boundary[{part!r}]` is reflecting ({type(condition).__name__}), and jumps "
+                f"across reflecting walls are not defined: use `Dirichlet` there, and `exterior` "
+                f"for the solution outside."
             )
     jumps = problem.jumps
     if isinstance(jumps, CompoundPoisson):
@@ -282,7 +283,7 @@ def _check_nonlinearity(problem: Problem, at: _Samples) -> None:
     if np.any(bad):
         i = int(np.argmax(bad))
         raise ValueError(
-            f"`nonlinearity` must be finite and have finite derivatives; it does not at "
+            f"`nonlinearity` must be finite with finite derivatives; it is not at "
             f"x={at.inside[i]}, u={float(u[i]):.3g} ({np.count_nonzero(bad)} of {n} samples). "
             f"Check for a root or logarithm of a negative number, or a division by zero."
         )

@@ -31,7 +31,7 @@ def semilinear(
     r"""$[\partial_t u +]\ \mathcal{L}u - Vu + f + F(x, u, \nabla u) = 0$.
 
     Args:
-        domain: where; `Space(d)` with a horizon and a measure.
+        domain: the domain; `Space(d)` needs a horizon and a measure.
         nonlinearity: $F$, a function of `x, u, p`, or of `t, x, u, p`.
         name: a name for reports.
         data: as for `Problem`.
@@ -88,7 +88,7 @@ def uncertain_volatility(
     measure: AbstractMeasure | None = None,
     name: str = "uncertain volatility",
 ) -> Problem:
-    r"""The dearest price of a claim on assets whose volatilities lie between two bounds.
+    r"""The highest price of a claim on assets whose volatilities lie between two bounds.
 
     $\partial_t u + \tfrac12\sup_{\sigma\in[\sigma_-,\sigma_+]}\sigma^2\sum_i x_i^2u_{ii}
     + r\,x\cdot\nabla u - ru = 0$ (Black-Scholes-Barenblatt), $u(T, x)$ the payoff.
@@ -129,22 +129,23 @@ def hjb(
     name: str = "hjb",
     **data: Any,
 ) -> Problem:
-    r"""The least expected cost of a controlled diffusion, $dX = b(X,a)\,dt + \sigma\,dW$.
+    r"""The minimal expected cost of a controlled diffusion, $dX = b(X,a)\,dt + \sigma\,dW$.
 
-    $[\partial_t u +]\ \tfrac12\mathrm{tr}(\sigma\sigma^\top D^2u)
-    + \min_a\{b(x,a)\cdot\nabla u + c(x,a)\} - Vu = 0$, with $u$ on the boundary and at the horizon
-    what a path pays there. `optimal_control(problem, u)` is the minimizer as a function.
+    $[\partial_t u +]\ \tfrac12\mathrm{tr}(\sigma\sigma^\top D^2u) + \min_a\{b(x,a)\cdot\nabla u +
+    c(x,a)\} - Vu = 0$, with the final cost of a path as $u$ on the boundary and at the horizon.
+    `optimal_control(problem, u)` is the minimizer as a function.
 
     Args:
         domain: where.
         drift: $b$, a function of `x, a` (`t, x, a` with a horizon).
-        cost: $c$, what a unit of time costs, of the same arguments.
-        controls: an array of controls, one a row; a `Box` of them; or their formula, a function of
-            `x, p` (`t, x, p`) that returns the best.
-        diffusion: $\sigma$, as in `Problem`; with `noise`, the largest that occurs.
-        noise: diagonal of a controlled diffusion, of the same arguments as `drift`; then `Q` comes
-            into the equation, and a formula takes it as its last argument.
-        maximize: gains instead of costs.
+        cost: $c$, the cost per unit of time, a function of the same arguments.
+        controls: an array of controls, one per row; a `Box`; or a formula, a function of `x, p`
+            (`t, x, p`) that returns the optimal control.
+        diffusion: $\sigma$, as in `Problem`; with `noise`, the largest value that occurs.
+        noise: diagonal of a controlled diffusion, a function of the same arguments as `drift`; the
+            equation then contains `Q`, and a formula for the controls takes it as its last
+            argument.
+        maximize: maximize gains instead of minimizing costs.
         name: a name for reports.
         data: as for `Problem`.
     """
@@ -169,15 +170,15 @@ def hjb(
 
 
 def optimal_control(problem: Problem, u: Callable[..., Any]) -> Callable[..., Any]:
-    """The best control as a function of one point (`x`, or time followed by `x`).
+    """The optimal control as a function of one point (`x`, or time followed by `x`).
 
     Args:
-        problem: made by `hjb`.
+        problem: created by `hjb`.
         u: its solution, a network or `Solution.network`, a function of one point.
     """
     given = problem.nonlinearity
     if given is None or not isinstance(given.function, _Kept):
-        raise ValueError("`problem` must be one that `hjb` made.")
+        raise ValueError("`problem` must be created by `hjb`.")
     made = given.function.made
 
     def control(z: Array) -> Float[Array, " m"]:
@@ -281,7 +282,7 @@ def _controls(given: Any, n: int) -> Any:
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not 1 <= len(rows) <= _WIDEST_SET or not np.all(np.isfinite(rows)):
         raise ValueError(
-            f"`controls` must be finite numbers, one control a row, at most {_WIDEST_SET}; a "
+            f"`controls` must be finite numbers, one control per row, at most {_WIDEST_SET}; a "
             f"`Box`; or a function. Got shape {rows.shape}."
         )
     return rows

@@ -111,12 +111,12 @@ class AbstractDynamics(eqx.Module):
 
 
 class Dynamics(AbstractDynamics):
-    r"""A diffusion $dX = b\,dt + \sigma\,dW$, declared by its data, and jumps if any.
+    r"""A diffusion $dX = b\,dt + \sigma\,dW$ with given coefficients, and jumps if any.
 
     Args:
         drift: $b$.
         diffusion: $\sigma$: a number, a diagonal, or a matrix.
-        layout: of the points.
+        layout: layout of the points.
         jumps: see `Problem`.
     """
 

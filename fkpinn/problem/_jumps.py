@@ -43,18 +43,18 @@ def _pair(given: Any) -> Any:
 
 
 class AbstractJumpLaw(eqx.Module):
-    """The law of jumps: how one is drawn, and means under it."""
+    """The distribution of jumps: how a jump is drawn, and means over jumps."""
 
     @abc.abstractmethod
     def jump(self, words: Words, dim: int, dtype: Any) -> tuple[Words, Vector]:
-        """One jump, from a stream of random numbers, and what is left of this."""
+        """One jump, from a stream of random numbers, and the rest of the stream."""
 
     @abc.abstractmethod
     def checked(self, dim: int) -> "AbstractJumpLaw":
-        """The same law, or an error if it is none of jumps in this dimension."""
+        """The same distribution, or an error if it does not fit the dimension."""
 
     def nodes(self, dim: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Jumps, one a row, and weights whose sums are means; None where there are no such."""
+        """Quadrature nodes, one jump per row, and weights; None if there are none."""
         return None
 
     def between(
@@ -65,11 +65,11 @@ class AbstractJumpLaw(eqx.Module):
 
 
 class NormalJump(AbstractJumpLaw):
-    """Jumps with a normal law.
+    """Normally distributed jumps.
 
     Args:
-        mean: a number for all axes, or one each.
-        std: standard deviation, a positive number for all axes, or one each.
+        mean: one number for all axes, or one per axis.
+        std: standard deviation, one positive number for all axes, or one per axis.
     """
 
     mean: Any = eqx.field(static=True, default=0.0, converter=_numbers)
@@ -126,7 +126,7 @@ class NormalJump(AbstractJumpLaw):
 
 
 class DoubleExponentialJump(AbstractJumpLaw):
-    """Jumps on the line, up with a probability, each way by an exponential law (Kou's model).
+    """Jumps in one dimension, up or down, with exponential sizes (Kou's model).
 
     Args:
         up: probability of a jump upwards.
@@ -183,8 +183,8 @@ class DiscreteJump(AbstractJumpLaw):
     """One of finitely many jumps.
 
     Args:
-        jumps: one a row; on the line, numbers.
-        probabilities: one each, of sum one; all alike by default.
+        jumps: one per row; on the line, numbers.
+        probabilities: one per jump, with sum one; all equal by default.
     """
 
     jumps: Any = eqx.field(static=True, converter=_numbers)
@@ -206,7 +206,8 @@ class DiscreteJump(AbstractJumpLaw):
         rows = rows[:, None] if rows.ndim == 1 and dim == 1 else rows
         if rows.ndim != 2 or rows.shape[1] != dim or len(rows) == 0:
             raise ValueError(
-                f"`jumps` must be rows of {dim} numbers; got shape {np.shape(self.jumps)}."
+                f"`jumps` must be an array with rows of {dim} numbers; got shape "
+                f"{np.shape(self.jumps)}."
             )
         if not np.all(np.isfinite(rows)):
             raise ValueError(f"`jumps` must be finite; got {self.jumps!r}.")
@@ -215,7 +216,7 @@ class DiscreteJump(AbstractJumpLaw):
         weights = np.asarray(given, float)
         if weights.shape != (n,) or np.any(weights < 0) or abs(weights.sum() - 1.0) > 1e-9:
             raise ValueError(
-                f"`probabilities` must be {n} numbers, none negative, of sum one; got {given!r}."
+                f"`probabilities` must be {n} nonnegative numbers with sum one; got {given!r}."
             )
         return DiscreteJump(tuple(map(tuple, rows.tolist())), tuple(weights.tolist()))
 
@@ -225,16 +226,16 @@ class DiscreteJump(AbstractJumpLaw):
 
 
 class SampledJump(AbstractJumpLaw):
-    """Jumps that a function of yours makes of uniform numbers.
+    """Jumps computed from uniform random numbers by your own function.
 
-    Without nodes, means are estimated by random jumps, fresh ones at every point: right on average,
-    but residuals are noisy.
+    Without quadrature nodes, means are estimated by random jumps, new ones at every point:
+    unbiased, but residuals are noisy.
 
     Args:
-        function: of a vector of independent numbers in (0, 1); it returns one jump.
-        n_numbers: how many of these it takes.
-        quadrature: jumps, one a row, and weights whose sums are means under the law; if you know
-            any.
+        function: a function of a vector of independent uniform numbers in (0, 1) that returns one
+            jump.
+        n_numbers: length of that vector.
+        quadrature: quadrature nodes, one jump per row, and weights; optional.
     """
 
     function: Callable[..., Any] = eqx.field(static=True)
@@ -275,8 +276,8 @@ class SampledJump(AbstractJumpLaw):
         rows = rows[:, None] if rows.ndim == 1 and dim == 1 else rows
         if rows.shape != (len(weights), dim) or abs(weights.sum() - 1.0) > 1e-6:
             raise ValueError(
-                f"`quadrature` must be rows of {dim} numbers and as many weights of sum one; got "
-                f"shapes {rows.shape} and {weights.shape}, sum {weights.sum():.6g}."
+                f"`quadrature` must be rows of {dim} numbers, and one weight per row, with sum "
+                f"one; got shapes {rows.shape} and {weights.shape}, sum {weights.sum():.6g}."
             )
         fixed = tuple(map(tuple, rows.tolist())), tuple(weights.tolist())
         return SampledJump(self.function, self.n_numbers, fixed)
@@ -356,14 +357,14 @@ class Around(eqx.Module):
 
 
 class CompoundPoisson(AbstractJumps):
-    r"""Jumps at random times: $\lambda(x)\,\mathbb{E}[u(x + Z) - u(x)]$ joins the equation.
+    r"""Jumps at random times: adds $\lambda(x)\,\mathbb{E}[u(x + Z) - u(x)]$ to the equation.
 
     Args:
-        rate: $\lambda$, jumps in a unit of time: a number, or a function of one point (`x`, or
-            `t, x`).
-        law: of the jumps $Z$: `NormalJump`, `DoubleExponentialJump`, `DiscreteJump` or
+        rate: $\lambda$, jumps per unit of time: a number, or a function of one point (`x`, or `t,
+            x`).
+        law: distribution of the jumps $Z$: `NormalJump`, `DoubleExponentialJump`, `DiscreteJump` or
             `SampledJump`.
-        bound: a number that the rate nowhere exceeds, where it is a function.
+        bound: an upper bound of the rate, required if the rate is a function.
     """
 
     rate: Any
@@ -373,7 +374,8 @@ class CompoundPoisson(AbstractJumps):
     def __init__(self, rate: Any, law: Any, bound: float | None = None):
         if not isinstance(law, AbstractJumpLaw):
             raise TypeError(
-                f"`law` must be a law of jumps such as `NormalJump(mean, std)`; got {law!r}."
+                f"`law` must be a distribution of jumps such as `NormalJump(mean, std)`; got "
+                f"{law!r}."
             )
         self.rate, self.law, self.largest = rate, law, bound
 
@@ -388,8 +390,9 @@ class CompoundPoisson(AbstractJumps):
             largest = constant if largest is None else largest
         if largest is None:
             raise ValueError(
-                "`bound` must be a number that `rate`, a function, nowhere exceeds: paths draw "
-                "their jump times by it. Try `CompoundPoisson(rate, law, bound=...)`."
+                "`bound` is required if `rate` is a function: it must be a number that `rate` "
+                "never exceeds, since jump times are drawn at that rate. Try "
+                "`CompoundPoisson(rate, law, bound=...)`."
             )
         if not 0 <= largest < math.inf:
             raise ValueError(f"`bound` must be a finite number, not negative; got {largest!r}.")

@@ -1,4 +1,4 @@
-"""Kinks and jumps of the data at the end of time, on a line, and what time makes of them."""
+"""Kinks and jumps of terminal data in one dimension, and how the diffusion smooths them."""
 
 import math
 from collections.abc import Callable
@@ -31,10 +31,10 @@ _Pair: TypeAlias = Float[Array, " 2"]
 
 
 class Kink(NamedTuple):
-    """Where data are not smooth, and by how much their value and first derivatives jump there.
+    """A point where data are not smooth, with the jumps of value and first derivatives.
 
-    `drift` and `noise` are those of paths there, each with its derivative: mean and standard
-    deviation of what they gain in a unit of time.
+    `drift` and `noise` are those of paths at this point, each with its derivative: mean and
+    standard deviation of the change of a path per unit of time.
     """
 
     place: float
@@ -44,17 +44,17 @@ class Kink(NamedTuple):
 
 
 class Smoothing(eqx.Module):
-    r"""What a diffusion makes of kinks at the end of time, after a short time: $G(t, x) - g(x)$.
+    r"""Smoothing of kinks of terminal data by a diffusion in a short time: $G(t, x) - g(x)$.
 
-    Next to $k$, where the $n$-th derivative of $g$ jumps by $c_n$, the solution is $g$ plus
-    $\sum_n c_n\,(s^nI_n(y) - ((x - k)^+)^n/n!)$, with $y = (x + b\tau - k)/s$, $s^2 = a\tau$ the
-    variance of a path in the time $\tau$ that is left, and $I_n$ the $n$-th integral of the normal
+    Near $k$, where the $n$-th derivative of $g$ jumps by $c_n$, the solution is approximately $g$
+    plus $\sum_n c_n\,(s^nI_n(y) - ((x - k)^+)^n/n!)$, with $y = (x + b\tau - k)/s$, $s^2 = a\tau$
+    the variance of a path in the remaining time $\tau$, and $I_n$ the $n$-th integral of the normal
     distribution function: a jump becomes $\Phi(y)$, a kink $s\,(y\,\Phi(y) + \varphi(y))$. Drift
-    $b$ and variance $a$ are those halfway to the kink. What remains of the equation is bounded,
-    while for $g$ itself it is a point mass.
+    $b$ and variance $a$ are evaluated halfway to the kink. The residual is then bounded, while for
+    $g$ itself it is a point mass.
 
     Args:
-        kinks: of data on a line.
+        kinks: kinks of data in one dimension.
         layout: of the points, with a time.
     """
 
@@ -101,9 +101,9 @@ class Smoothing(eqx.Module):
 
 
 def smoothing(problem: Problem) -> Smoothing | None:
-    """What time makes of the kinks of a problem on a line; None where it has none, or no noise.
+    """The smoothing of kinks of a one-dimensional problem; None if it has none, or no noise.
 
-    None of a family, too: its kinks may move with the parameters.
+    Also None for a family: its kinks may move with the parameters.
     """
     if problem.dim != 1 or problem.parameters:
         return None
@@ -148,12 +148,12 @@ def _range(problem: Problem) -> tuple[float, float]:
 
 
 def find_kinks(data: Callable[..., Any], low: float, high: float) -> tuple[Kink, ...]:
-    """Places at which a function of one place jumps, or its slope does.
+    """Points at which a function of one variable, or its slope, jumps.
 
     Args:
         data: the function; called with arrays of one number.
-        low: where to begin.
-        high: where to end.
+        low: start of the search interval.
+        high: end of the search interval.
     """
     derivatives = [_jitted(data)]
     for _ in range(1, _ORDERS):

@@ -18,14 +18,14 @@ _A = TypeVar("_A", np.ndarray, Array)
 
 
 class Parameter(eqx.Module):
-    """The values that a parameter of a family of problems may have, and how they are spread.
+    """The range of a parameter of a family of problems, and its distribution.
 
     Args:
-        lower: the smallest.
-        upper: the largest.
-        log: whether its logarithm is uniform, not the value itself.
-        quantile: another law: a function from the unit interval to the range, increasing, written
-            in JAX. It says where the answer is wanted.
+        lower: the smallest value.
+        upper: the largest value.
+        log: whether the logarithm is uniform instead of the value.
+        quantile: another distribution, by its quantile function: an increasing JAX function from
+            the unit interval to the range. It says where the answer is wanted.
     """
 
     lower: float = eqx.field(static=True, converter=float)
@@ -77,10 +77,10 @@ class Parameter(eqx.Module):
 
 
 class Layout(eqx.Module):
-    r"""A point of a problem: parameters, then the time, then its place in space.
+    r"""The coordinates of a point of a problem: parameters, then time, then position.
 
-    Most problems have no parameters, and elliptic ones no time. Paths move in space, keep their
-    parameters and carry the time along: towards `horizon`, where a backward equation
+    Most problems have no parameters, and elliptic ones no time. Along paths, the position changes,
+    the parameters are constant, and the time runs: towards `horizon`, where a backward equation
     ($\partial_t u + \mathcal{L}u + \dots = 0$) has its data, or back to zero, where a forward one
     ($\partial_t u = \mathcal{L}u + \dots$) has them. Methods take one point, or many with the
     coordinates on the last axis.
@@ -89,7 +89,7 @@ class Layout(eqx.Module):
         dim: dimension of space.
         horizon: length of the time interval; None for elliptic problems.
         forward: whether data are given at time zero.
-        parameters: of a family of problems, each with its name.
+        parameters: parameters of a family of problems, by name.
     """
 
     dim: int = eqx.field(static=True)
@@ -178,19 +178,19 @@ class Layout(eqx.Module):
         return {name: z[..., order.index(name)] for name in names}
 
     def placed(self, ahead: Array, x: Array) -> Array:
-        """The point of what stands before its place, and the place; of one, or one a row."""
+        """The point of what stands before its place, and the place; of one, or one per row."""
         if self.n_ahead == 0:
             return x
         rows = jnp.broadcast_to(ahead, (*x.shape[:-1], self.n_ahead))
         return jnp.concatenate([rows, x], axis=-1)
 
     def point(self, time: Any, x: Array, values: Any = ()) -> Array:
-        """The point of a time, a number or one a row, and a place; elliptic ones have no time.
+        """The point of a time, a number or one per row, and a place; elliptic ones have no time.
 
         Args:
             time: where there is one.
             x: the place.
-            values: of the parameters, for all or one row a point.
+            values: values of the parameters, for all points or one row per point.
         """
         return self._point(jnp, time, x, values)
 
@@ -229,7 +229,7 @@ class Layout(eqx.Module):
         return self.point(self.pace * rate, v, np.zeros(self.n_parameters))
 
     def direction_rows(self, dtype: Any) -> Float[Array, "d z"]:
-        """The axes of space as directions of points, one a row."""
+        """The axes of space as directions of points, one per row."""
         return jnp.eye(self.n_coords, dtype=dtype)[self.n_ahead :]
 
     def at_end(self, y: Array) -> Array:
@@ -256,7 +256,7 @@ class Layout(eqx.Module):
         if set(given) != set(known):
             has = f"has the parameters {', '.join(known)}" if known else "has no parameters"
             raise ValueError(
-                f"Values of all parameters, and of no others, are needed: the problem {has}; got "
+                f"Give values for exactly the parameters of the problem: it {has}; got "
                 f"{', '.join(given) or 'none'}."
             )
 

@@ -33,7 +33,7 @@ def jump_exit_time(
     diffusion: Any = None,
     name: str = "exit time with jumps",
 ) -> Problem:
-    """Expected time to leave, by a jump or through the boundary.
+    """Expected time to leave a set, by a jump or through the boundary.
 
     Args:
         domain: the set to leave.
@@ -58,9 +58,9 @@ def fractional_poisson(
     r"""$(-\Delta)^{\alpha/2}u = f$, with $u$ given outside.
 
     Args:
-        domain: where.
+        domain: the domain.
         source: $f$, a number or a function of `x`.
-        exterior: $u$ outside, a number or a function of `x`.
+        exterior: $u$ outside the domain, a number or a function of `x`.
         alpha: the power, in (0, 2).
         name: a name for reports.
     """
@@ -80,7 +80,7 @@ def merton(
     measure: AbstractMeasure | None = None,
     name: str = "merton",
 ) -> Problem:
-    r"""Price of a European option where the asset jumps by lognormal factors (Merton, 1976).
+    r"""Price of a European option on an asset with lognormal jumps (Merton, 1976).
 
     In the logarithm $x$ of the price:
     $\partial_t u + \tfrac12\sigma^2u'' + (r - \tfrac12\sigma^2 - \lambda\kappa)u' - ru
@@ -92,7 +92,7 @@ def merton(
         volatility: $\sigma$, without the jumps.
         interest: $r$.
         horizon: time to the end.
-        rate: $\lambda$, jumps in a unit of time.
+        rate: $\lambda$, jumps per unit of time.
         mean: of $Z$, the jump of the logarithm.
         std: standard deviation of $Z$.
         measure: where the answer is wanted, in $(t, x)$; by default along paths from `spot`.
@@ -117,9 +117,9 @@ def kou(
     measure: AbstractMeasure | None = None,
     name: str = "kou",
 ) -> Problem:
-    """Price of a European option where the logarithm jumps up or down by exponential laws.
+    """Price of a European option on an asset with double exponential jumps of its logarithm.
 
-    The equation is that of `merton` with Kou's law of jumps (2002).
+    The equation is that of `merton` with the jumps of Kou (2002).
 
     Args:
         payoff: what is paid at the end, a function of the price.
@@ -200,16 +200,16 @@ def merton_price(
     mean: float,
     std: float,
 ) -> Scalar:
-    """Merton's price of a call: a sum of Black and Scholes' over the number of jumps.
+    """Merton's price of a call: a sum of Black–Scholes prices over the number of jumps.
 
     Args:
         spot: price of the asset.
-        time: that is left.
-        strike: of the call.
+        time: time to maturity.
+        strike: strike of the call.
         volatility: without the jumps.
         interest: the rate of interest.
         rate: jumps in a unit of time.
-        mean: of a jump of the logarithm.
+        mean: mean of a jump of the logarithm.
         std: its standard deviation.
     """
     time = jnp.maximum(time, 1e-12)

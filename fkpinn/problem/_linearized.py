@@ -102,7 +102,7 @@ class _Root(_Near):
 
 
 class FirstGuess(eqx.Module):
-    """What there is before any network: the data at the end of time, or zero.
+    """The guess before there is a network: the terminal data, or zero.
 
     Args:
         problem: a `Problem`.

@@ -25,16 +25,16 @@ def manufactured(
     horizon: float | None = None,
     name: str = "manufactured",
 ) -> Problem:
-    """The problem that a chosen function solves: source and boundary data are derived from it.
+    """A problem with a chosen solution: source and boundary data are derived from it.
 
     Args:
-        domain: where.
+        domain: the domain.
         exact: the solution, a function of `x` (or `t, x` when `horizon` is given).
         drift: as in `Problem`.
         diffusion: as in `Problem`.
         reaction: as in `Problem`.
-        boundary: kind of condition by part: `Dirichlet`, `Neumann`, or `(Robin, coefficient)`; or
-            a condition whose right-hand side is replaced. Dirichlet where nothing is said.
+        boundary: kind of condition by part: `Dirichlet`, `Neumann`, or `(Robin, coefficient)`; or a
+            condition whose right-hand side is replaced. Dirichlet by default.
         horizon: final time of a parabolic problem.
         name: a name for reports.
 

@@ -39,10 +39,10 @@ class Draw(NamedTuple):
 
 
 class AbstractMeasure(eqx.Module):
-    """A law of points, as a map from the unit cube that may reject some of its points.
+    """A distribution of points, as a map from the unit cube that may reject points.
 
-    Labels, errors, certificates and tests follow it; where time runs it is uniform, unless a law
-    says otherwise.
+    Labels, errors, certificates and tests use it; the time of time-dependent problems is uniform,
+    unless the measure specifies it.
     """
 
     @abc.abstractmethod
@@ -51,10 +51,10 @@ class AbstractMeasure(eqx.Module):
 
     @abc.abstractmethod
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
-        """A point from a point of the unit cube; kept ones follow the law if `u` is uniform."""
+        """A point from one of the unit cube; kept points follow the measure if `u` is uniform."""
 
     def checked(self, region: Region) -> "AbstractMeasure":
-        """The same law, or an error if it does not fit the region."""
+        """The same measure, or an error if it does not fit the region."""
         return self
 
     def bound(self, region: Region, dynamics: AbstractDynamics) -> "AbstractMeasure":
@@ -62,7 +62,7 @@ class AbstractMeasure(eqx.Module):
         return self
 
     def box(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Corners of a box with nearly all points, if that says more than the domain."""
+        """Corners of a box with nearly all points, if it is smaller than the domain."""
         return None
 
     def single(self, region: Region) -> "AbstractMeasure":
@@ -84,7 +84,7 @@ class AbstractMeasure(eqx.Module):
 
 
 class Uniform(AbstractMeasure):
-    """All points of the domain alike."""
+    """Uniform on the domain."""
 
     def n_coords(self, region: Region) -> int:
         """Those of the domain, and one each for parameters and the time."""
@@ -98,11 +98,11 @@ class Uniform(AbstractMeasure):
 
 
 class Normal(AbstractMeasure):
-    """A normal law with independent coordinates, cut to the domain.
+    """A normal distribution with independent coordinates, truncated to the domain.
 
     Args:
-        mean: its center, one number an axis.
-        std: standard deviation, a positive number or one an axis.
+        mean: its center, one number per axis.
+        std: standard deviation, a positive number or one per axis.
     """
 
     mean: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
@@ -174,11 +174,11 @@ class InBox(AbstractMeasure):
 
 
 class Radial(AbstractMeasure):
-    """Uniform radius and direction: in many dimensions a ball is nearly all rim, this law is not.
+    """Uniform in radius and direction, unlike uniform points of a ball in high dimension.
 
     Args:
-        center: one number an axis.
-        radius: the largest.
+        center: one number per axis.
+        radius: the largest radius.
     """
 
     center: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
@@ -213,11 +213,11 @@ class Radial(AbstractMeasure):
 
 
 class At(AbstractMeasure):
-    """Given points, each as likely as the others.
+    """Given points, all equally likely.
 
     Args:
-        points: one a row, inside the domain: places, or with a time in front where the problem has
-            one; without it times are uniform.
+        points: points inside the domain, one per row: positions, or with the time first if the
+            problem has one; without a time, times are uniform.
     """
 
     points: Float[Array, "n c"]
@@ -266,11 +266,11 @@ class At(AbstractMeasure):
 
 
 class Sampler(AbstractMeasure):
-    """A law of your own: a function that draws one point from a random key.
+    """Your own distribution: a function that draws one point from a random key.
 
     Args:
-        function: takes a key of `jax.random` and returns a place of shape `(d,)`, or a point with
-            the time in front. Points outside the domain are drawn again.
+        function: takes a key of `jax.random` and returns a position of shape `(d,)`, or a point
+            with the time first. Points outside the domain are drawn again.
     """
 
     function: Callable[..., Any]
@@ -308,11 +308,12 @@ class Sampler(AbstractMeasure):
 
 
 class Along(AbstractMeasure):
-    """Where paths from a start are at a uniform time: the law of the process itself.
+    """The position of paths from a start at a uniform time: the distribution of the process.
 
     Args:
-        start: where paths start, one number an axis.
-        spread: standard deviation of normal starts around that one, for answers from many of them.
+        start: starting point of the paths, one number per axis.
+        spread: standard deviation of normally distributed starts around this one, if answers are
+            wanted for many starts.
     """
 
     start: tuple[float, ...] = eqx.field(static=True, converter=lambda m: frozen(np.atleast_1d(m)))
@@ -360,7 +361,7 @@ class Along(AbstractMeasure):
         if len(self.start) != d or not np.all(np.isfinite(self.start)):
             raise ValueError(f"`Along(start)` must have {d} finite numbers; got {self.start}.")
         if not 0.0 <= self.spread < np.inf:
-            raise ValueError(f"`spread` must be a number from 0 on; got {self.spread!r}.")
+            raise ValueError(f"`spread` must be a number of at least 0; got {self.spread!r}.")
         if not region.layout.timed:
             raise ValueError("`Along(start)` is for problems with a `horizon`.")
         return self

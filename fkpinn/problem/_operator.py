@@ -62,12 +62,13 @@ def sampled_residual(
     """
     if problem.nonlinearity is not None and problem.nonlinearity.second:
         raise ValueError(
-            "Random directions estimate a trace, and `nonlinearity` takes all second derivatives. "
-            "Set `points.directions` to 0."
+            "Random directions only estimate the trace of the second derivatives, but "
+            "`nonlinearity` needs all of them. Set `points.directions` to 0."
         )
     if problem.jumps is not None:
         raise ValueError(
-            "Random directions estimate a trace, not what `jumps` do. Set `points.directions` to 0."
+            "Random directions only estimate second derivatives and do not support `jumps`. Set "
+            "`points.directions` to 0."
         )
     sigma = problem.sigma(z)
     signs = jr.rademacher(key, (n_directions, sigma.shape[1]), z.dtype)

@@ -27,14 +27,12 @@ from ._stable import Stable
 class Problem(eqx.Module):
     r"""A second-order boundary value problem, linear unless it has a `nonlinearity`.
 
-    Elliptic:
-    $\tfrac12 \mathrm{tr}(\sigma\sigma^\top D^2 u) + b\cdot\nabla u - V u + f = 0$ in $D$.
+    Elliptic: $\tfrac12 \mathrm{tr}(\sigma\sigma^\top D^2 u) + b\cdot\nabla u - V u + f = 0$ in $D$.
     Parabolic (when `horizon` is given): the same plus $\partial_t u$, with $u(T, \cdot)$ given by
-    `terminal`; or, with $u(0, \cdot)$ given by `initial`, the same minus $\partial_t u$.
-    With a `nonlinearity`, $F(x, u, \nabla u)$ or $F(x, u, \nabla u, D^2u)$ is added on the left,
-    with `jumps`, what these do to $u$.
-    Coefficients are numbers, arrays, or functions of **one** point: of `x` for elliptic problems,
-    of `t, x` for parabolic ones.
+    `terminal`; or, with $u(0, \cdot)$ given by `initial`, the same minus $\partial_t u$. A
+    `nonlinearity` adds $F(x, u, \nabla u)$ or $F(x, u, \nabla u, D^2u)$ on the left, and `jumps`
+    add their generator. Coefficients are numbers, arrays, or functions of **one** point: of `x` for
+    elliptic problems, of `t, x` for parabolic ones.
 
     Equations: [eq:elliptic-dirichlet-appendix](../theory/equations.md),
     [eq:parabolic-diffusion-appendix](../theory/equations.md).
@@ -43,29 +41,29 @@ class Problem(eqx.Module):
         domain: the bounded set $D$; or `Space(d)` for problems with a horizon.
         drift: $b$, shape `(d,)`; zero by default.
         diffusion: $\sigma$: a scalar (times the identity), a diagonal `(d,)`, or `(d, m)`; one by
-            default, zero beside `Stable` jumps.
+            default, zero with `Stable` jumps.
         reaction: $V$.
         source: $f$.
-        boundary: a condition for each boundary part by name; or one condition, number or
-            function for the whole boundary (a number or function means `Dirichlet`). Zero by
-            default; with `exterior`, what is given there.
+        boundary: a condition for each boundary part by name; or one condition, number or function
+            for the whole boundary (a number or function means `Dirichlet`). Zero by default; with
+            `exterior`, its value.
         horizon: final time $T$ of a parabolic problem.
         terminal: $u(T, x)$, a number or a function of `x`.
-        initial: $u(0, x)$ instead, of an equation that runs forward in time.
+        initial: $u(0, x)$ instead, for an equation that runs forward in time.
         measure: where the answer is wanted: labels, errors and certificates are drawn from and
-            averaged over this law of points. `Uniform()` by default; see also `Normal`, `InBox`,
-            `Radial`, `At` and `Sampler`.
-        dynamics: a process of your own, instead of `drift` and `diffusion`.
-        nonlinearity: $F$, a function of `x, u, p` or of `x, u, p, Q`, with the time in front where
-            there is one: value, gradient and second derivatives of the solution in space.
+            averaged over this distribution of points. `Uniform()` by default; see also `Normal`,
+            `InBox`, `Radial`, `At` and `Sampler`.
+        dynamics: your own process, instead of `drift` and `diffusion`.
+        nonlinearity: $F$, a function of `x, u, p` or `x, u, p, Q` (with the time first in parabolic
+            problems): value, gradient and second derivatives of the solution in space.
         jumps: `CompoundPoisson(rate, law)` or `Stable(alpha)`; none by default.
-        exterior: $u$ outside the domain, a number or a function of one point; for problems whose
-            paths can jump out, and only for these.
+        exterior: $u$ outside the domain, a number or a function of one point; only for problems
+            whose paths can jump out, and required there.
         parameters: of a family of problems, solved together: a range `(lower, upper)` for each
-            name, or a `Parameter`. A function that names a parameter among its arguments gets its
+            name, or a `Parameter`. A function with a parameter's name among its arguments gets its
             value: `diffusion=lambda x, beta: (2 / beta) ** 0.5`.
         name: a name for reports.
-        check: evaluate the data at sample points and refuse what cannot be right.
+        check: evaluate the data at sample points and raise an error for invalid data.
 
     Example:
         ```python
@@ -120,8 +118,8 @@ class Problem(eqx.Module):
             )
         if terminal is not None and initial is not None:
             raise ValueError(
-                "`terminal` and `initial` exclude each other: data are given at the end of time or "
-                "at its beginning; got both."
+                "`terminal` and `initial` exclude each other: data are given either at the "
+                "horizon or at time zero; got both."
             )
         if (horizon is None) != (terminal is None and initial is None):
             raise ValueError(
@@ -137,8 +135,8 @@ class Problem(eqx.Module):
         if layout.parameters and (jumps is not None or nonlinearity is not None):
             what = "jumps" if jumps is not None else "nonlinearity"
             raise ValueError(
-                f"`parameters` are for linear equations without jumps so far; got `{what}`. Solve "
-                f"one problem for each value."
+                f"`parameters` are supported only for linear equations without jumps; got "
+                f"`{what}`. Solve one problem for each value."
             )
         self.domain, self.layout, self.name = domain, layout, name
         self.dynamics = _dynamics(dynamics, drift, diffusion, jumps, layout)
@@ -171,8 +169,8 @@ class Problem(eqx.Module):
         unread = [name for name in self.parameters if name not in read]
         if unread and isinstance(self.dynamics, Dynamics):  # one's own may read points
             raise ValueError(
-                f"`parameters` has {', '.join(unread)}, which no function names among its "
-                f"arguments. Try `lambda x, {unread[0]}: ...`, or leave it out."
+                f"`parameters` has {', '.join(unread)}, but no function has an argument with that "
+                f"name. Try `lambda x, {unread[0]}: ...`, or leave it out."
             )
         for values in corners(self.layout):
             named = self.layout.spelled(values)
@@ -236,10 +234,10 @@ class Problem(eqx.Module):
         return Region(self.domain, self.layout)
 
     def with_measure(self, measure: AbstractMeasure) -> "Problem":
-        """The same problem, its answer wanted elsewhere.
+        """The same problem with another measure.
 
         Args:
-            measure: the law of the points, see `Problem`.
+            measure: the distribution of points, see `Problem`.
         """
         law, domain = _checked(measure, self.region, self.dynamics), self.domain
         if not domain.parts:
@@ -252,7 +250,7 @@ class Problem(eqx.Module):
         return self.nonlinearity is None
 
     def linearized(self, w: Callable[..., Any]) -> "Problem":
-        """The linear problem that Newton's step from `w` solves; a linear problem is its own.
+        """The linear problem of a Newton step from `w`; a linear problem is returned unchanged.
 
         Args:
             w: a differentiable function of one point (`x`, or time followed by `x`).
@@ -272,7 +270,7 @@ class Problem(eqx.Module):
 
         Args:
             what: added to the name.
-            end: data at the end of time, where there is one.
+            end: terminal (or initial) data, in parabolic problems.
             data: as for `Problem`.
         """
         same = {
@@ -350,7 +348,7 @@ class Problem(eqx.Module):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all data on the boundary and at the end of time are zero."""
+        """Whether all boundary and terminal data are zero."""
         if self.exterior is not None or not (self.terminal is None or self.terminal.is_zero):
             return False
         return all(condition.is_zero() for condition in self.conditions())
@@ -411,7 +409,7 @@ def _dynamics(
         )  # fmt: skip
     if drift is not None or diffusion is not None or jumps is not None:
         raise ValueError(
-            "`dynamics` says drift, diffusion and jumps; give either it or these three."
+            "`dynamics` replaces `drift`, `diffusion` and `jumps`; give either it or these three."
         )
     if given.layout != layout:
         raise ValueError(
@@ -425,11 +423,11 @@ def _exterior(given: Any, domain: AbstractDomain, dynamics: AbstractDynamics) ->
     needed = dynamics.jumps is not None and bool(domain.parts)
     if needed and given is None:
         raise ValueError(
-            "`exterior` must say what the solution is outside the domain, since paths can jump "
-            "there. Try `exterior=0.0`."
+            "`exterior` must give the solution outside the domain, since paths can jump there. "
+            "Try `exterior=0.0`."
         )
     if given is not None and not needed:
-        why = "paths have no jumps" if dynamics.jumps is None else "the domain has no outside"
+        why = "paths have no jumps" if dynamics.jumps is None else "the domain is all of space"
         raise ValueError(f"`exterior` is for problems whose paths can jump out; here {why}.")
     return None if given is None else bind("exterior", given, ((),), dynamics.layout)
 
@@ -437,15 +435,16 @@ def _exterior(given: Any, domain: AbstractDomain, dynamics: AbstractDynamics) ->
 def _checked(measure: Any, region: Region, dynamics: AbstractDynamics) -> AbstractMeasure:
     if measure is None and not region.domain.parts:
         raise ValueError(
-            "`measure` must say where the answer is wanted in a domain without boundary. Try "
-            "`measure=Along(start)`, points on paths from a start, or `Normal(mean, std)`."
+            "`measure` is required for a domain without boundary, to say where the answer is "
+            "wanted. Try `measure=Along(start)`, points on paths from a start, or `Normal(mean, "
+            "std)`."
         )
     if measure is None:
         return Uniform()
     if not isinstance(measure, AbstractMeasure):
         raise TypeError(
-            f"`measure` must be a law of points such as `Uniform()`, `Normal(mean, std)`, "
-            f"`InBox(lower, upper)`, `Radial(center, radius)`, `At(points)` or "
+            f"`measure` must be a distribution of points such as `Uniform()`, `Normal(mean, "
+            f"std)`, `InBox(lower, upper)`, `Radial(center, radius)`, `At(points)` or "
             f"`Sampler(function)`; got {measure!r}."
         )
     return measure.checked(region).bound(region, dynamics)

@@ -25,10 +25,10 @@ def poisson(
     r"""$-\Delta u = f$.
 
     Args:
-        domain: where.
+        domain: the domain.
         source: $f$, a number or a function of `x`.
         boundary: as in `Problem`; zero by default.
-        parameters: of a family of problems, as in `Problem`.
+        parameters: parameters of a family of problems, as in `Problem`.
         name: a name for reports.
     """
     return Problem(
@@ -51,11 +51,11 @@ def schrodinger(
     Equation: [eq:schrodinger](../theory/equations.md).
 
     Args:
-        domain: where.
+        domain: the domain.
         potential: $V$, a number or a function of `x`.
         source: $f$, a number or a function of `x`.
         boundary: as in `Problem`; zero by default.
-        parameters: of a family of problems, as in `Problem`.
+        parameters: parameters of a family of problems, as in `Problem`.
         name: a name for reports.
     """
     return Problem(
@@ -76,7 +76,7 @@ def mean_exit_time(
 
     Args:
         domain: the set to leave.
-        potential: $U$, a function of `x`, or of `x, beta`; none means free diffusion.
+        potential: $U$, a function of `x`, or of `x, beta`; None means free diffusion.
         beta: inverse temperature, positive; or a range of them, `(2.0, 10.0)`, for a family of
             problems with this parameter.
         boundary: where paths end (`Dirichlet`, the default) or are reflected.
@@ -101,13 +101,13 @@ def committor(
     target: str = "B",
     name: str = "committor",
 ) -> Problem:
-    r"""Probability of reaching one boundary part before another.
+    r"""Probability of reaching one boundary part before another one.
 
     For $dX = -\nabla U\,dt + \sqrt{2/\beta}\,dW$; all other parts reflect.
 
     Args:
         domain: the set between the two states, for example `box - ball_a - ball_b`.
-        potential: $U$, a function of `x`, or of `x, beta`; none means free diffusion.
+        potential: $U$, a function of `x`, or of `x, beta`; None means free diffusion.
         beta: inverse temperature, positive; or a range of them, `(2.0, 10.0)`, for a family of
             problems with this parameter.
         start: name of the boundary part where the probability is 0.
@@ -143,13 +143,13 @@ def heat(
     Time runs forward: the solution at `t, x` is the temperature at time `t`.
 
     Args:
-        domain: where.
+        domain: the domain.
         initial: temperature at time 0, a number or a function of `x`.
         horizon: final time.
         conductivity: $\kappa$: one positive number, or one for each axis.
         source: $f$, a number or a function of `t, x`.
         boundary: as in `Problem`, functions of `t, x`.
-        parameters: of a family of problems, as in `Problem`.
+        parameters: parameters of a family of problems, as in `Problem`.
         name: a name for reports.
     """
     kappa = np.asarray(conductivity, dtype=float)
@@ -186,15 +186,15 @@ def backward_kolmogorov(
     r"""$\partial_t u + \mathcal{L}u - Vu + f = 0$, $u(T,x) = g(x)$: expected value at a horizon.
 
     Args:
-        domain: where; paths that leave earlier collect the boundary data.
+        domain: the domain; paths that leave it before the horizon receive the boundary data.
         terminal: $g$, a number or a function of `x`.
         horizon: $T$.
         drift: as in `Problem`, a function of `t, x`.
         diffusion: as in `Problem`, a function of `t, x`.
-        reaction: as in `Problem`, a function of `t, x` (an interest rate, say).
+        reaction: as in `Problem`, a function of `t, x` (for example an interest rate).
         source: as in `Problem`, a function of `t, x`.
         boundary: as in `Problem`, functions of `t, x`.
-        parameters: of a family of problems, as in `Problem`.
+        parameters: parameters of a family of problems, as in `Problem`.
         name: a name for reports.
     """
     return Problem(
@@ -232,7 +232,7 @@ def _noise(beta: Any) -> dict[str, Any]:
     if isinstance(beta, tuple | list | Parameter):
         law = beta if isinstance(beta, Parameter) else Parameter(*beta)
         if law.lower <= 0:
-            raise ValueError(f"`beta` must be positive; got values from {law.lower:g} on.")
+            raise ValueError(f"`beta` must be positive; got a range from {law.lower:g}.")
         return {"diffusion": lambda x, beta: (2.0 / beta) ** 0.5, "parameters": {"beta": law}}
     if not (np.isfinite(beta) and beta > 0):
         raise ValueError(f"`beta` must be positive and finite; got {beta!r}.")

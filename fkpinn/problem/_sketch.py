@@ -26,7 +26,7 @@ class Sketch(NamedTuple):
     """A domain in one or two dimensions.
 
     `depth` is the signed distance on the grid of `axes`, its rows along the second. `walls` are
-    boundary parts by name with their places, one a row; rows of NaN lie between pieces. `wanted`
+    boundary parts by name with their places, one per row; rows of NaN lie between pieces. `wanted`
     are places that follow the measure, none where that is uniform.
     """
 

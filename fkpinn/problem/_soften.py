@@ -18,18 +18,17 @@ _INNER = ("jaxpr", "call_jaxpr", "fun_jaxpr")  # where a call keeps what it call
 
 
 class Softened(eqx.Module):
-    r"""What a diffusion makes of kinks at the end of time, after a short time: $G(t, x) - g(x)$.
+    r"""Smoothing of kinks of terminal data by a diffusion in a short time: $G(t, x) - g(x)$.
 
-    Where the data choose between $A$ and $B$ by the sign of $D$ (`maximum(a, b)` does so by that of
-    $a - b$, and so do `minimum`, `abs`, `where` and the largest of an array), their mean over a
-    short time $\tau$ is $B + (A - B)\,\Phi(y) + c\,\varphi(y)$ with $y = D/s$, where
-    $s^2 = \tau\,|\sigma^\top\nabla D|^2$ and
-    $c = \tau\,\sigma^\top\nabla D\cdot\sigma^\top\nabla(A - B)/s$,
-    both $D$ and $A - B$ moved by the drift. Choices between what was chosen before follow one after
-    the other, as the data make them.
+    If the data choose between $A$ and $B$ by the sign of $D$ (as `maximum(a, b)` does by that of $a
+    - b$, and similarly `minimum`, `abs`, `where` and the maximum of an array), their mean over a
+    short time $\tau$ is $B + (A - B)\,\Phi(y) + c\,\varphi(y)$ with $y = D/s$, where $s^2 =
+    \tau\,|\sigma^\top\nabla D|^2$ and $c = \tau\,\sigma^\top\nabla D\cdot\sigma^\top\nabla(A -
+    B)/s$, with $D$ and $A - B$ shifted by the drift. Nested choices are treated in the order in
+    which the data evaluate them.
 
     Args:
-        problem: a problem with data at the end of time.
+        problem: a problem with terminal data.
     """
 
     problem: Problem
@@ -54,7 +53,7 @@ class Softened(eqx.Module):
 
 
 def chooses(problem: Problem) -> bool:
-    """Whether the data at the end of time choose between values in a way that can be smoothed."""
+    """Whether the terminal data choose between values in a way that can be smoothed."""
     if problem.terminal is None or problem.diffusion.is_zero:
         return False
     if problem.nonlinearity is not None and problem.nonlinearity.second:

@@ -26,7 +26,7 @@ _LEAST, _MOST = 8, 32  # directions in more dimensions
 
 
 class Stable(AbstractJumps):
-    r"""An isotropic stable process: $-c^\alpha(-\Delta)^{\alpha/2}u$ joins the equation.
+    r"""An isotropic stable process: adds $-c^\alpha(-\Delta)^{\alpha/2}u$ to the equation.
 
     Args:
         alpha: $\alpha$ in (0, 2); the smaller, the longer the jumps.
@@ -101,8 +101,8 @@ class Stable(AbstractJumps):
         """By directions, and on each by Gauss and Jacobi's rule in the distance."""
         if not isinstance(around.domain, (Ball, Box)):
             raise ValueError(
-                f"The residual of `Stable` jumps is for `Ball` and `Box`; got "
-                f"{type(around.domain).__name__}. Labels know every domain: "
+                f"The residual of `Stable` jumps is available for `Ball` and `Box` only; got "
+                f"{type(around.domain).__name__}. Labels work on every domain: "
                 f"`fk.estimate_labels(problem, points, ...)`."
             )
         z = around.at(z, _off_the_wall(around.domain, around.layout.space(z)))

@@ -31,18 +31,18 @@ def optimal_stopping(
 ) -> Problem:
     r"""The largest expected reward of a process that may be stopped at any time up to a horizon.
 
-    The value is at least the reward, and where it is more it solves the linear equation. Here
-    the equation holds everywhere, with a source $c\,h$ added: $c = \max\{-(\mathcal{L}\psi - V\psi
-    + f), 0\}$ is what waiting costs, and $h = \tfrac12 + (\psi - u)/\varepsilon$, cut to between 0
-    and 2. Where one should stop the value settles at $\psi - \varepsilon/2$, and next to there it
-    is too large by as much, so that most of both cancels elsewhere. Limits that hold the true value
-    are those of `fkpinn.evaluate.stopping_bounds`.
+    The value is at least the reward, and where it is larger it solves the linear equation. Here the
+    equation holds everywhere, with an additional penalty source $c\,h$ added: $c =
+    \max\{-(\mathcal{L}\psi - V\psi + f), 0\}$ is the cost of waiting, and $h = \tfrac12 + (\psi -
+    u)/\varepsilon$, clipped to the interval from 0 to 2. In the stopping region the value is about
+    $\psi - \varepsilon/2$, and close to it too large by as much, so that most of both errors
+    cancels elsewhere. `fkpinn.evaluate.stopping_bounds` bounds the true value.
 
     Args:
-        domain: where.
-        reward: $\psi$, a function of `x`; kinks must bend upwards, as those of a maximum do.
-        horizon: when the process is stopped at the latest.
-        width: $\varepsilon$, in units of the reward; by default a hundredth of a typical one.
+        domain: the domain.
+        reward: $\psi$, a function of `x`; its kinks must be convex, like those of a maximum.
+        horizon: the latest stopping time.
+        width: $\varepsilon$, in units of the reward; by default a hundredth of a typical reward.
         boundary: as in `Problem`; by default the reward.
         name: a name for reports.
         data: drift, diffusion, reaction (the rate of discount), source (paid while waiting) and
@@ -80,7 +80,7 @@ def reward_of(problem: Problem) -> Below:
     """Reward and width of a problem that `optimal_stopping` made."""
     given = problem.nonlinearity
     if given is None or not isinstance(given.function, Below):
-        raise ValueError("`problem` must be one that `optimal_stopping` made.")
+        raise ValueError("`problem` must be created by `optimal_stopping`.")
     return given.function
 
 

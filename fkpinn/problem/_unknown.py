@@ -18,17 +18,17 @@ _LEAST = 4  # cubic splines an axis
 class UnknownField:
     r"""A function of space whose parameters are those of a family: $q(x) = \sum_i q_i\, b_i(x)$.
 
-    The $b_i$ are cubic splines on a regular grid, positive and of sum one, so the field stays in
-    the range of its parameters. It is called as coefficients are, with the parameters by name, and
-    takes its own from among them. `fkpinn.infer` finds them, and `Inference.band` says how sure the
-    field is.
+    The $b_i$ are cubic splines on a regular grid, positive and with sum one, so the field stays in
+    the range of its parameters. It is called like a coefficient, with the parameters by name, and
+    uses its own. `fkpinn.infer` infers them, and `Inference.band` gives the uncertainty of the
+    field.
 
     Args:
-        name: parameters are called `name_0`, `name_1`, ...; of several axes `name_0_0`, ...
-        lower: least coordinates of a box around the domain.
-        upper: largest ones.
-        n: splines an axis, at least 4; one number, or one for each.
-        range: of all parameters, and so of the field.
+        name: parameters are called `name_0`, `name_1`, ...; with several axes `name_0_0`, ...
+        lower: smallest coordinates of a box around the domain.
+        upper: largest coordinates.
+        n: splines per axis, at least 4; one number, or one per axis.
+        range: range of all parameters, and so of the field.
 
     Example:
         ```python
@@ -61,8 +61,8 @@ class UnknownField:
         low, high = (np.atleast_1d(np.asarray(end, float)) for end in (lower, upper))
         if low.shape != high.shape or low.ndim != 1 or not np.all(low < high):
             raise ValueError(
-                f"`UnknownField(lower, upper)` must be corners of a box, as many numbers each; got "
-                f"{lower}, {upper}."
+                f"`UnknownField(lower, upper)` must be corners of a box, with the same number of "
+                f"coordinates; got {lower}, {upper}."
             )
         counts = np.broadcast_to(np.asarray(n), low.shape)
         if not np.issubdtype(counts.dtype, np.integer) or np.any(counts < _LEAST):
@@ -93,10 +93,10 @@ class UnknownField:
         return found
 
     def smooth(self, bend: float) -> Callable[..., Array]:
-        """A prior for `fkpinn.infer`: second derivatives along axes are about so large.
+        """A prior for `fkpinn.infer`, with a typical size of the second derivatives along axes.
 
         Args:
-            bend: their standard deviation.
+            bend: standard deviation of the second derivatives.
         """
         if not bend > 0:
             raise ValueError(f"`smooth(bend=...)` must be positive; got {bend}.")

@@ -190,7 +190,7 @@ class Assembly:
         return self.space.nodes[self.node_of]
 
     def _rows(self, time: float | None, near: np.ndarray | None) -> np.ndarray:
-        """Quadrature points, one a row, followed by what a candidate has there."""
+        """Quadrature points, one per row, followed by what a candidate has there."""
         x = np.asarray(self.basis.global_coordinates())
         points = self._at(x.reshape(len(x), -1).T, time)
         if near is None:

@@ -18,14 +18,14 @@ _SLACK = 1e-5  # of the diameter: points drawn in single precision still count a
 
 
 class AbstractReference(abc.ABC):
-    """The solution of a problem, known well enough to measure errors against.
+    """A solution of a problem that is accurate enough to measure errors against.
 
     Points have one row each: `x`, or time followed by `x` for parabolic problems. Results are
     numpy arrays in double precision, whatever precision the caller works in.
 
     Attributes:
-        error_estimate: estimated rms error over rms solution; None where there is none.
-        provenance: how the reference was made: method, sizes, versions, command.
+        error_estimate: estimated rms error relative to the rms solution; None if unknown.
+        provenance: how the reference was computed: method, sizes, versions, command.
     """
 
     error_estimate: float | None
@@ -54,7 +54,7 @@ def as_points(points: Any, n_coords: int) -> np.ndarray:
         ) from error
     if array.ndim != 2 or array.shape[1] != n_coords:
         raise ValueError(
-            f"`points` must have shape (n, {n_coords}), one point a row; got shape {array.shape}."
+            f"`points` must have shape (n, {n_coords}), one point per row; got shape {array.shape}."
         )
     if not np.all(np.isfinite(array)):
         row = int(np.argmin(np.all(np.isfinite(array), axis=1)))

@@ -13,7 +13,7 @@ class ExactReference(AbstractReference):
     """A solution known in closed form.
 
     Args:
-        problem: the problem it solves; points outside its domain are refused.
+        problem: the problem it solves; points outside its domain raise an error.
         function: the solution at one point of the problem (`x`, or time followed by `x`).
     """
 

@@ -31,18 +31,18 @@ def fem_reference(
 ) -> FEMReference:
     """Solve a problem in one or two dimensions with quadratic finite elements.
 
-    A mesh of size `4 h` is cut in half twice; the differences between the three solutions
-    give the error estimate, by the order they show. Nonlinear problems take Newton's iteration.
+    A mesh of size `4 h` is refined twice; the differences between the three solutions give the
+    error estimate, with their observed order. Nonlinear problems are solved by Newton's method.
 
     Args:
         problem: the boundary value problem.
-        h: longest edge; by default 1/32 of the size of the domain. Edges are shorter at
-            small features, at corners where gradients are unbounded, and where the solution of
-            an elliptic problem in 2-D bends strongly.
+        h: longest edge; by default 1/32 of the size of the domain. Edges are shorter at small
+            features, at corners where gradients are unbounded, and where the solution of an
+            elliptic problem in 2-D has large second derivatives.
         n_steps: time steps of a parabolic problem, a multiple of 4; by default 128.
 
     Returns:
-        The solution, with its error estimate and how it was made.
+        The solution, with its error estimate and provenance.
 
     Example:
         ```python
@@ -61,7 +61,7 @@ def fem_reference(
         )
     if problem.jumps is not None:
         raise ValueError(
-            "`problem` has `jumps`, of which finite elements know nothing. Give the solution as "
+            "`problem` has `jumps`, which finite elements do not support. Give the solution as "
             "`exact`, or use `grid_reference` on an interval."
         )
     if h is None:
@@ -72,8 +72,8 @@ def fem_reference(
     given = problem.nonlinearity
     if given is not None and "Q" in given.reads:
         raise ValueError(
-            "`nonlinearity` reads second derivatives, and those of finite elements are not "
-            "continuous. Give the solution as `exact`, or use `grid_reference` in 1-D."
+            "`nonlinearity` depends on second derivatives, and those of finite elements are "
+            "discontinuous. Give the solution as `exact`, or use `grid_reference` in 1-D."
         )
     found = _by_elements(Coefficients(problem), h, n_steps)
     if not problem.linear:
@@ -86,12 +86,13 @@ def grid_reference(
 ) -> FEMReference:
     """Solve a problem on an interval with finite differences.
 
-    Any nonlinearity will do, also one of second derivatives: control, uncertain volatility,
-    obstacles; and jumps at random times. Three grids give the error estimate, as for elements.
+    Any nonlinearity is supported, also in second derivatives (control, uncertain volatility,
+    obstacles), and so are jumps at random times. Three grids give the error estimate, as for finite
+    elements.
 
     Args:
         problem: the boundary value problem, with Dirichlet data at both ends.
-        h: distance of nodes; by default 1/2048 of the length of the interval.
+        h: distance between nodes; by default 1/2048 of the length of the interval.
         n_steps: time steps of a parabolic problem, a multiple of 4; by default 512.
     """
     if why := why_no_grid(problem):

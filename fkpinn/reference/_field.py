@@ -28,8 +28,8 @@ class FEMReference(AbstractReference):
         fields: values at the nodes, `(k, N)`: one row, or one for each time.
         times: the times `(k,)`, evenly spaced from 0 to the horizon; None for elliptic problems.
         error_estimate: estimated rms error over rms solution.
-        provenance: how it was made.
-        fingerprint: numbers that tell which problem this is the solution of.
+        provenance: how it was computed.
+        fingerprint: numbers that identify the problem.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ def _restore(data: dict[str, np.ndarray], meta: dict[str, Any]) -> FEMReference:
     )
     estimate = meta["error_estimate"]
     if not (even and np.all(np.isfinite(space.nodes)) and isinstance(meta["provenance"], dict)):
-        raise ValueError("times, nodes or provenance are not as they should be")
+        raise ValueError("times, nodes or provenance have the wrong form")
     if not isinstance(estimate, (float, int, type(None))) or data["fingerprint"].dtype.kind != "f":
         raise ValueError("the error estimate or the fingerprint is no number")
     if fields.shape != expected or fields.dtype != np.float64 or not np.all(np.isfinite(fields)):
@@ -169,4 +169,4 @@ def _check_mesh(vertices: np.ndarray, cells: np.ndarray) -> None:
         raise ValueError("cells of other vertices")
     corners = vertices[cells]
     if not np.all(np.abs(np.linalg.det(corners[:, 1:] - corners[:, :1])) > 0):
-        raise ValueError("a cell has no inside")
+        raise ValueError("a cell is degenerate")

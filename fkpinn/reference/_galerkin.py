@@ -59,18 +59,19 @@ def galerkin_reference(
 ) -> GalerkinReference:
     r"""Solve a separable Schrödinger-type problem on a rectangle to near machine precision.
 
-    With mass matrices $B_i$ and one-dimensional operators $H_i$ the discrete system is
-    $(H_1 \otimes B_2 + B_1 \otimes H_2)c = F$, which the two generalized eigenproblems
-    of $B_i$ against $H_i$ make diagonal.
+    With mass matrices $B_i$ and one-dimensional operators $H_i$ the discrete system is $(H_1
+    \otimes B_2 + B_1 \otimes H_2)c = F$, which the two generalized eigenproblems of $B_i$ and $H_i$
+    diagonalize.
 
     Args:
         problem: on a two-dimensional `Box`, without drift, constant scalar diffusion, zero
             Dirichlet data, and a reaction that is a sum of functions of one coordinate.
-        size: basis functions an axis.
+        size: basis functions per axis.
         basis: kind of basis.
 
     Returns:
-        The solution; its error estimate compares with three quarters of the functions.
+        The solution; its error estimate is the difference to that with three quarters of the
+        functions.
     """
     reason = _not_separable(problem)
     if reason is not None:

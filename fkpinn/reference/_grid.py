@@ -66,8 +66,9 @@ def solve_on_grid(problem: Problem, mesh: Mesh, n_steps: int | None) -> tuple[P2
     fields, worst = np.asarray(found), float(np.max(np.asarray(change)))
     if not (np.all(np.isfinite(fields)) and worst < _ENOUGH):
         raise ValueError(
-            f"Newton's iteration on finite differences did not settle on {len(x)} nodes (its last "
-            f"change is {worst:.1e} of the solution). The problem may have no solution, or several."
+            f"Newton's method for finite differences did not converge on {len(x)} nodes (its last "
+            f"change is {worst:.1e} of the solution). The problem may have no solution, or "
+            f"several."
         )
     if n_steps is not None:
         fields = np.concatenate([first[None], fields])

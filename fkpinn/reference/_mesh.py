@@ -33,7 +33,9 @@ def make_mesh(
     if not (np.isfinite(h) and h > 0):
         raise ValueError(f"`h` must be a positive length; got {h!r}.")
     if not domain.is_bounded():
-        raise ValueError("`domain` must be bounded; cut it to size, for example `box & domain`.")
+        raise ValueError(
+            "`domain` must be bounded; intersect it with a box, for example `box & domain`."
+        )
     if domain.dim == 1:
         return _intervals(domain, h)
     if domain.dim != 2:

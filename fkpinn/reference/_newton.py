@@ -33,9 +33,9 @@ def newton(
         if move <= _SETTLED * size:
             return u
     raise ValueError(
-        f"Newton's iteration on finite elements did not settle in {_MOST} steps (its last change "
-        f"is {move / max(size, 1e-300):.1e} of the solution). The problem may have no solution, or "
-        f"several."
+        f"Newton's method for finite elements did not converge in {_MOST} steps (its last change "
+        f"is {move / max(size, 1e-300):.1e} of the solution). The problem may have no solution, "
+        f"or several."
     )
 
 

@@ -112,5 +112,5 @@ def _check_curved(space: P2Space) -> None:
         if np.any(folded):
             raise ValueError(
                 f"`h` is too large for the curved boundary: {np.count_nonzero(folded)} triangles "
-                f"fold over. Try half of it."
+                f"are inverted. Try half of this value."
             )

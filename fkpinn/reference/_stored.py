@@ -40,12 +40,12 @@ def load_reference(name: str) -> FEMReference:
 def find_reference(
     problem: Problem, *, h: float | None = None, exact: ScalarField | None = None
 ) -> AbstractReference:
-    """The best truth at hand: closed form, stored, spectral, finite elements or differences.
+    """The best reference available: closed form, stored, spectral, finite elements or differences.
 
     Args:
         problem: the boundary value problem.
         h: edge length; if given, finite elements are computed even if a reference is stored.
-        exact: the solution at one point of the problem, where it is known.
+        exact: the solution at one point of the problem, if it is known.
 
     Returns:
         A reference with `values`, `gradients` and `error_estimate`.
@@ -63,8 +63,8 @@ def find_reference(
         return ExactReference(problem, exact)
     if problem.parameters:
         raise ValueError(
-            "References are for one problem of a family; choose it: `problem.at(...)`, with values "
-            f"of {', '.join(problem.parameters)}."
+            f"References are for one problem of a family; choose one: `problem.at(...)`, with "
+            f"values of {', '.join(problem.parameters)}."
         )
     if h is None and problem.name in stored_references():
         stored = load_reference(problem.name)

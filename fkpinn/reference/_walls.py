@@ -32,7 +32,7 @@ class Wall:
         self.weights = weights
 
     def rows(self) -> np.ndarray:
-        """Quadrature points, one a row."""
+        """Quadrature points, one per row."""
         return self.points.reshape(-1, self.points.shape[2])
 
     def entries(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -112,14 +112,14 @@ def draw_conditioning(path: Path, title: str, record: dict[str, Any]) -> Path:
             count.loglog(n, seen, marker=marker, markersize=4, color=color, linewidth=1, label=name)
     sizes = [max(r["rows"], r["parameters"]) for r in records]
     limit = (max(sizes) * np.finfo(np.float64).eps) ** -2
-    plot.axhline(limit, color="0.4", linestyle="--", label="largest that rounding can tell")
+    plot.axhline(limit, color="0.4", linestyle="--", label="limit of double precision")
     low = min(r["condition"] for r in records)
     plot.set_ylim(min(low, 1e-4 * limit) / 3, 30 * limit)
     plot.set_ylabel("condition number of $J^\\top J$")
-    count.loglog(n, n, color="0.4", linestyle=":", label="residual points")
-    count.set_ylabel("eigenvalues above a share of the largest")
+    count.loglog(n, n, color="0.4", linestyle=":", label="collocation points")
+    count.set_ylabel("eigenvalues above a fraction of the largest")
     for axes in (plot, count):
-        axes.set_xlabel("residual points $n$")
+        axes.set_xlabel("collocation points $n$")
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize="small")
     figure.suptitle(title)
@@ -168,7 +168,7 @@ def draw_landscapes(path: Path, title: str, found: dict[str, dict[str, Any]]) ->
 
 
 def draw_labels(path: Path, title: str, record: dict[str, Any]) -> Path:
-    """Tails of labels beside their bound, bias against the step, and what cutting paths costs.
+    """Tails of labels with their bound, bias against the step, and what cutting paths costs.
 
     Args:
         path: where the picture goes.
@@ -183,7 +183,7 @@ def draw_labels(path: Path, title: str, record: dict[str, Any]) -> Path:
     plots[0].semilogy(t, tails["bound"], color=COLORS["fk-pinn"], label="Bernstein")
     plots[0].set_ylim(0.5 / tails["groups"], 2)
     plots[0].set_xlabel(f"deviation of a mean of {tails['n_paths']} paths")
-    plots[0].set_ylabel("chance of more")
+    plots[0].set_ylabel("probability of a larger deviation")
     for scheme, color in zip(record["bias"], ("#D55E00", "#0072B2"), strict=False):
         found = record["bias"][scheme]
         dt = np.asarray(found["dt"])
@@ -194,7 +194,7 @@ def draw_labels(path: Path, title: str, record: dict[str, Any]) -> Path:
     plots[1].set_xscale("log")
     plots[1].set_yscale("log")
     plots[1].set_xlabel("time step")
-    plots[1].set_ylabel("|mean bias| over size of the solution")
+    plots[1].set_ylabel("|mean bias| / size of the solution")
     plots[1].xaxis.set_minor_formatter(lambda *_: "")
     low, high = plots[1].get_ylim()
     plots[1].set_ylim(max(low, 1e-4 * high), 6 * high)  # room for the legend

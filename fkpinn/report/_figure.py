@@ -26,7 +26,7 @@ def slice_figure(
     names: Sequence[str] = ("$x_1$", "$x_2$"),
     limits: tuple[float, float] | None = None,
 ) -> Any:
-    """Draw a solution over one or two axes, beside its reference and the difference.
+    """Draw a solution over one or two axes, with its reference and the difference.
 
     Args:
         title: a line above it.
@@ -55,14 +55,14 @@ def slice_figure(
 
 
 def draw_corrections(path: Path, title: str, fields: dict[str, np.ndarray]) -> Path:
-    """Draw what paths say a network lacks, point by point.
+    """Draw the error of a network, measured by paths, point by point.
 
     Over one or two axes, or against the distance from `center`.
 
     Args:
         path: where the picture goes.
         title: a line above it.
-        fields: `found_points` in space, one a row, and `found_value` with its confidence limits
+        fields: `found_points` in space, one per row, and `found_value` with its confidence limits
             `found_low` and `found_high`; `center` where there are more than two axes.
     """
     points, limits = np.asarray(fields["found_points"], float), _limits(fields)
@@ -192,7 +192,7 @@ def _draw_lacks(plot, fields: dict[str, np.ndarray]) -> None:
     if "found_network" in fields:
         _draw_bars(plot, distances(fields), _limits(fields), "by paths")
     plot.axhline(0.0, color="gray", linewidth=0.8)
-    plot.set_title("what the network lacks")
+    plot.set_title("error of the network")
     plot.set_xlabel(_DISTANCE)
 
 

@@ -173,7 +173,7 @@ def paint(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
 
 
 def hexadecimal(pixels: np.ndarray) -> list[str]:
-    """Colors as they are written, one a row of red, green and blue."""
+    """Colors as they are written, one per row of red, green and blue."""
     return ["#" + bytes(row[:3]).hex() for row in pixels]
 
 

@@ -13,10 +13,10 @@ _EVERY = 0.5  # seconds between two changes, at least
 
 
 class NotebookProgress:
-    """Shows in a notebook how far a computation is: a bar for each phase, and its latest numbers.
+    """Shows the progress of a computation in a notebook: a bar per phase, with its latest numbers.
 
-    `fkpinn.solve` takes it by itself where a notebook runs it; `SilentProgress()` keeps it quiet.
-    It needs IPython and no widgets.
+    `fkpinn.solve` uses it automatically in notebooks; `SilentProgress()` turns it off. It needs
+    IPython and no widgets.
     """
 
     def __init__(self):

@@ -69,7 +69,7 @@ def labels_html(labels: Any) -> str:
         ("typical standard error", number(noise) + _of_size(noise, size)),
     ]
     if len(known) and known.any():
-        rows.append(("typical bias of the step", number(_typical(known)) + _of_size(known, size)))
+        rows.append(("typical time-step bias", number(_typical(known)) + _of_size(known, size)))
     if labels.n_paths:
         rows.append(("unfinished paths", _unfinished(labels, n)))
     picture = _picture(lambda: _drawn_labels(labels, points, value))
@@ -104,7 +104,7 @@ def solution_html(
     """
     ends = "".join(f"<li>{html.escape(line)}</li>" for line in stopped)
     ended = f'<ul style="margin:4px 0;padding-left:18px">{ends}</ul>' if ends else ""
-    error = "Its error has not been measured; <code>solution.certify()</code> does it."
+    error = "Its error has not been measured; <code>solution.certify()</code> measures it."
     told = f"<div>{error}</div>" if certificate is None else _certified(certificate)
     rest = f'<div style="{_FAINT}">{html.escape(words)}</div>{told}{ended}'
     return _card("Solution", name, _beside(_picture(lambda: _drawn_cut(*cut())), rest))
@@ -249,22 +249,22 @@ def _certified(record: dict[str, Any]) -> str:
     limits = f"{_share(record['ci_low'])} and {_share(record['ci_high'])}"
     said = (
         f"<b>Relative L2 error {_share(record['l2_rel'])}</b>, with {level} confidence between "
-        f"{limits}: in the mean square over the problem's measure, the candidate is off by that "
-        "share of the size of the solution."
+        f"{limits}: the root mean square error over the problem's measure, relative to the root "
+        "mean square of the solution."
     )
     paths = f"{record['n_paths']:,} path{'s' * (record['n_paths'] != 1)}"
     steps = "".join(f", time step {number(dt)}" for dt in _steps([record]))
     how = (
-        f"Measured without a reference, by {paths} from each of {record['n_points']:,} fresh "
+        f"Measured without a reference, by {paths} from each of {record['n_points']:,} new "
         f"points ({html.escape(str(record['scheme']))}{steps}), in {record['seconds']:.1f} s."
     )
     inside = {
-        "what the time step may have done": record.get("step_effect"),
-        "what the nonlinearity may have added": record.get("remainder"),
-        "what differences for derivatives may have done": record.get("differences"),
+        "the time-step effect": record.get("step_effect"),
+        "the linearization error": record.get("remainder"),
+        "the error of finite differences": record.get("differences"),
     }
     told = [f"{what} ({_share(v)})" for what, v in inside.items() if v and math.isfinite(v)]
-    part = f" The limits allow for {' and '.join(told)}." if told else ""
+    part = f" The limits include {' and '.join(told)}." if told else ""
     picture = _picture(lambda: _drawn_error(record))
     return f'{picture}<div>{said}</div><div style="{_FAINT}">{how}{part}</div>'
 

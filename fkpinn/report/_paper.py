@@ -68,7 +68,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def draw_losses(path: Path, title: str, records: Sequence[dict[str, Any]]) -> Path:
-    """Terms of the loss against the step: a row a problem, a column a method, one scale a row.
+    """Terms of the loss against the step: one row per problem, one column per method.
 
     Args:
         path: where the picture goes.

@@ -360,7 +360,7 @@
     if (!run.found) return;
     const value = unpack(run.found.value), low = unpack(run.found.low), high = unpack(run.found.high), points = unpack(run.found.points);
     const d = points.length / value.length, sure = Array.from(value, (_, k) => low[k] > 0 || high[k] < 0);
-    parent.append(make("p", { class: "dim" }, "Solution minus network at each point, as paths tell it. Large dots differ from zero with confidence."));
+    parent.append(make("p", { class: "dim" }, "Solution minus network at each point, measured by paths. Large dots differ from zero significantly."));
     const bar = make("div", { class: "bar" }), readout = make("div", { class: "readout" }, "Point at a dot to read its value and limits.");
     parent.append(bar);
     const plot = new Plot(parent, { ratio: d > 1 ? 0.72 : 0.45, kind: "map", label: "corrections by paths" });

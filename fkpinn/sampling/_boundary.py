@@ -28,14 +28,14 @@ def sample_boundary(
     dtype: DTypeLike | None = None,
     key: PRNGKeyArray,
 ) -> BoundaryPoints:
-    """Independent uniform points of the boundary, with uniform times if there are any.
+    """Independent uniform points of the boundary, with uniform times in parabolic problems.
 
     Args:
         where: a domain, or a problem.
-        n: how many.
+        n: number of points.
         part: name of one boundary part; the whole boundary if not given.
-        fair: give surfaces that are small beside the others, as a hole in many dimensions is,
-            more points than their area does; what is drawn without them stays the same.
+        fair: give comparatively small surfaces, such as a hole in high dimension, more points than
+            their share of the area; if there are none, the points are the same.
         dtype: precision; that of the current default if not given.
         key: random key.
     """
@@ -57,9 +57,9 @@ def sobol_boundary(
 
     Args:
         where: a domain, or a problem.
-        n: how many.
+        n: number of points.
         part: name of one boundary part; the whole boundary if not given.
-        fair: give small surfaces more points than their area does.
+        fair: give small surfaces more points than their share of the area.
         seed: seed of the scrambling.
         dtype: precision; that of the current default if not given.
     """

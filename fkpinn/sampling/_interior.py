@@ -21,8 +21,8 @@ def sample_interior(
 
     Args:
         where: a domain, or a problem.
-        n: how many.
-        measure: another law of the points.
+        n: number of points.
+        measure: another distribution of points.
         dtype: precision; that of the current default if not given.
         key: random key.
     """
@@ -43,8 +43,8 @@ def sobol_interior(
 
     Args:
         where: a domain, or a problem.
-        n: how many; powers of two are the most even.
-        measure: another law of the points.
+        n: number of points; powers of two give the most even points.
+        measure: another distribution of points.
         seed: seed of the scrambling.
         dtype: precision; that of the current default if not given.
     """

@@ -1,9 +1,9 @@
 """Functions of one path, run for many paths, with small vectors taken apart.
 
 `jax.vmap` of a function of a point in the plane works on arrays of shape `(paths, 2)`, and each
-`stack`, slice or transposed gradient in it moves memory. `apart` runs the same function on
-separate arrays, one a coordinate: what is left is arithmetic on arrays of shape `(paths,)`,
-which compilers turn into one loop.
+`stack`, slice or transposed gradient in it moves memory. `apart` runs the same function on separate
+arrays, one per coordinate: what is left is arithmetic on arrays of shape `(paths,)`, which
+compilers turn into one loop.
 """
 
 import functools

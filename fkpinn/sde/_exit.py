@@ -40,11 +40,11 @@ class AbstractExit(eqx.Module):
 
     @abc.abstractmethod
     def settle(self, problem: Problem, x: Point) -> Point:
-        """The point where boundary data are read, given where the path was when it ended."""
+        """The point at which boundary data are evaluated, given the end of the path."""
 
 
 class PlainExit(AbstractExit):
-    """Outside at a grid time, as in Algorithm alg:fk-mc; late by order one half.
+    """The path is outside at a grid time, as in Algorithm alg:fk-mc; bias of order one half.
 
     Equation: [eq:fk-discrete-exit-time](../theory/equations.md).
     """
@@ -54,7 +54,7 @@ class PlainExit(AbstractExit):
     def reached(
         self, problem: Problem, before: Scalar, after: Scalar, spread: Scalar, uniform: Scalar
     ) -> Bool[Array, ""]:
-        """Seen outside."""
+        """Outside at the end of the step."""
         return ~(after > 0)  # NaN is out too
 
     def settle(self, problem: Problem, x: Point) -> Point:
@@ -63,7 +63,7 @@ class PlainExit(AbstractExit):
 
 
 class ShiftedExit(AbstractExit):
-    """Within the mean overshoot of the boundary (Gobet and Menozzi): order one."""
+    """The path is within the mean overshoot of the boundary (Gobet and Menozzi): order one."""
 
     uses_uniform = False
 
@@ -79,7 +79,7 @@ class ShiftedExit(AbstractExit):
 
 
 class BridgeExit(AbstractExit):
-    """Between grid times by the crossing probability of a Brownian bridge: order one."""
+    """Exits between grid times, by the crossing probability of a Brownian bridge: order one."""
 
     uses_uniform = True
 

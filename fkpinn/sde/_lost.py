@@ -20,7 +20,7 @@ def describe_lost_path(plan: Plan, number: int, how_many: int) -> str:
     what = f"`{names[0]}` is not finite" if names else "the payoff is not finite"
     jumps = plan.problem.jumps
     if not names and isinstance(jumps, CompoundPoisson) and jumps.rate.function is not None:
-        what = f"`rate` exceeds its `bound`, {jumps.highest:g}, next to a place"
+        what = f"`rate` exceeds its `bound`, {jumps.highest:g}, close to a place"
     return (
         f"{what} along a path: path {path} from point {np.asarray(plan.points[point])}, at "
         f"{np.asarray(last)} after {step} steps ({how_many} paths in this batch). Paths may step "

@@ -24,14 +24,14 @@ Drawn: TypeAlias = Float[Array, " w"]
 
 
 class Scheme(AbstractWalk):
-    """A stepper and an exit rule; source and flux are read once in `read_every` steps.
+    """A stepper and an exit rule; source and flux are evaluated once in `read_every` steps.
 
-    With `read_every > 1` they are read at one step picked at random among so many, and count for
-    all of them: the same mean, more variance, less work where they are dear. A path whose
-    discount is below `forget` has ended. Steps are up to `refine` times shorter where an absorbing
-    wall is near, so that they reach no further than a share of the way, and where the drift would
-    carry a path further than the noise; not where time counts. Integrals along the path weigh each
-    place with the mean of the steps before and after it.
+    With `read_every > 1` they are evaluated at one random step in this number, with a
+    correspondingly larger weight: the same mean, more variance, less work if they are expensive. A
+    path whose discount is below `forget` has ended. Steps are up to `refine` times shorter close to
+    an absorbing wall, so that they reach only a fraction of the distance to it, and where the drift
+    would carry a path further than the noise; not in problems with a horizon. Integrals along the
+    path use the trapezoidal rule.
     """
 
     stepper: AbstractStepper

@@ -25,15 +25,15 @@ _TERMS = 18  # of the series of `screening`, exact to rounding up to 1 (1 / 18! 
 class Spheres(AbstractWalk):
     r"""Walk on spheres, for $\tfrac12\sigma^2\Delta u - c\,u + f = 0$ with $u = g$ on $\partial D$.
 
-    The diffusion is a constant number, the reaction $c \ge 0$ a constant, the drift zero and
-    each boundary condition `Dirichlet`; the source is any function. The one bias is that of the
-    end: within `width` of the boundary, $u$ is taken as linear across a layer of twice that width,
+    The diffusion is a constant number, the reaction $c \ge 0$ a constant, the drift zero and each
+    boundary condition `Dirichlet`; the source is any function. The only bias is that of the end:
+    within `width` of the boundary, $u$ is assumed to be linear across a layer of twice that width,
     an error of second order in `epsilon`. The number of steps grows with $\log(1/\epsilon)$, and in
     proportion to the dimension.
 
     Args:
-        epsilon: distance from the boundary at which a walk may end, over the domain's diameter, and
-            over half the number of dimensions from three on.
+        epsilon: distance from the boundary at which a walk may end, relative to the domain's
+            diameter; from three dimensions on, also divided by half the dimension.
     """
 
     epsilon: float = eqx.field(default=2e-4, static=True)
@@ -41,8 +41,8 @@ class Spheres(AbstractWalk):
     def __check_init__(self) -> None:
         if not 0 < self.epsilon < 0.1:
             raise ValueError(
-                f"`Spheres(epsilon=...)` must lie between 0 and 0.1, as a part of the domain's "
-                f"diameter; got {self.epsilon}. Try 2e-4."
+                f"`Spheres(epsilon=...)` must lie between 0 and 0.1, as a fraction of the "
+                f"domain's diameter; got {self.epsilon}. Try 2e-4."
             )
 
     def check(self, problem: Problem) -> None:
@@ -59,11 +59,11 @@ class Spheres(AbstractWalk):
         if not problem.dynamics.is_isotropic_constant:
             kind = "a function" if diffusion.function is not None else f"{diffusion.constant}"
             raise ValueError(
-                f"`Spheres` needs a `diffusion` that is one number, not zero, the same everywhere "
-                f"and in all directions; got {kind}. {instead}"
+                f"`Spheres` needs a constant, isotropic and nonzero `diffusion`; got {kind}. "
+                f"{instead}"
             )
         if not problem.drift.is_zero:
-            raise ValueError(f"`Spheres` needs a zero `drift`; got another one. {instead}")
+            raise ValueError(f"`Spheres` needs a zero `drift`; got a nonzero one. {instead}")
         if reaction.function is not None or _number(reaction.constant) < 0:
             kind = "a function" if reaction.function is not None else f"{reaction.constant}"
             raise ValueError(
@@ -78,8 +78,8 @@ class Spheres(AbstractWalk):
                 )
         if not problem.domain.is_bounded():
             raise ValueError(
-                "`Spheres` needs a bounded domain, since `epsilon` is a part of its diameter. Try "
-                "to cut it with a large `Box`."
+                "`Spheres` needs a bounded domain, since `epsilon` is a fraction of its diameter. "
+                "Intersect it with a large `Box`."
             )
 
     @property

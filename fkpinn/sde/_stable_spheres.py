@@ -39,9 +39,9 @@ class StableSpheres(AbstractWalk):
             if not given.is_zero:
                 raise ValueError(f"`StableSpheres` needs a zero `{name}`. {instead}")
         if problem.timed:
-            raise ValueError(f"`StableSpheres` know no time; got a `horizon`. {instead}")
+            raise ValueError(f"`StableSpheres` simulate no time; got a `horizon`. {instead}")
         if not problem.domain.parts:
-            raise ValueError(f"`StableSpheres` need a domain with an outside. {instead}")
+            raise ValueError(f"`StableSpheres` need a domain that is not all of space. {instead}")
 
     @property
     def stepped(self) -> bool:

@@ -37,7 +37,7 @@ class AbstractStepper(eqx.Module):
         """Where the path is after `dt`, from standard normals `noise`."""
 
     def n_signs(self, problem: Problem) -> int:
-        """How many random signs a step takes besides the normals."""
+        """Number of random signs per step, in addition to the normals."""
         return 0
 
 

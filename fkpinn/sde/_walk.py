@@ -477,7 +477,7 @@ def _compiled(
         except _CannotExpress as error:
             loop.refused = str(error)
             warnings.warn(
-                f"Paths run in plain loops, since no kernel can be made of them: {error}",
+                f"Paths run in plain loops, since no GPU kernel can be built for them: {error}",
                 stacklevel=2,
             )
     if kernel:

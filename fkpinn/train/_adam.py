@@ -19,8 +19,8 @@ class Adam(AbstractOptimizer):
 
     Args:
         steps: steps over which the rate falls.
-        learning_rate: at the start.
-        fall: last rate over first.
+        learning_rate: initial learning rate.
+        fall: last learning rate divided by the first.
         decay_every: steps between two falls.
     """
 

@@ -31,13 +31,13 @@ _MOST = 1000  # steps in a block
 
 
 class Phase(NamedTuple):
-    """A stretch of training with one optimizer.
+    """A phase of the training with one optimizer.
 
-    Without a weighting that of the phase before goes on, with what it has learned. `redraw` is
-    the number of steps between fresh points; with 0 they stay. A phase has `times` as many points
-    as the loss that was given, or a share of them if that is below one. One that `continues` goes
-    on with the memory of the optimizer of the phase before, which must be the same, and with its
-    count of steps, which weights may depend on.
+    Without a weighting, the one of the phase before is continued, with its trained values. `redraw`
+    is the number of steps between two draws of points; with 0 the points are kept. The number of
+    points is `times` that of the given loss, which may be below one. A phase that `continues` keeps
+    the count of steps of the phase before, on which weights may depend, and the state of its
+    optimizer if both optimizers are equal.
     """
 
     name: str
@@ -99,21 +99,21 @@ def fit(
 ) -> Fit:
     """Minimize the loss, phase by phase.
 
-    A phase ends after its steps, or where its optimizer sees no way on and says why. Where the
-    loss is no longer a number, the last good parameters are taken back and the next phase goes on
+    A phase ends after its steps, or when its optimizer cannot continue and reports why. If the loss
+    becomes NaN or infinite, the last finite parameters are restored and the next phase continues
     from there.
 
     Args:
         network: an equinox module, called with one point.
         loss: the terms.
-        phases: what to do, in order.
-        progress: told about losses as the run goes on.
-        watch: numbers worth seeing of a network, its error say; called at reports.
-        folder: checkpoints and `metrics.jsonl` go here. If there is a checkpoint of the same run,
-            training goes on from it, to the same parameters bit for bit. One of another problem,
-            network, loss, weighting or key is refused.
+        phases: the phases, in order.
+        progress: told about losses during the run.
+        watch: a function of the network that returns numbers to report, such as its error.
+        folder: folder for checkpoints and `metrics.jsonl`. If it contains a checkpoint of the same
+            run, training continues from it, to the same parameters bit for bit. A checkpoint of
+            another problem, network, loss, weighting or key raises an error.
         interval: seconds between two checkpoints.
-        key: for fresh points.
+        key: random key for new points.
     """
     check_phases(phases)
     with working_in(phases), using(current().with_everyone()):
@@ -139,12 +139,10 @@ def check_phases(phases: Sequence[Phase]) -> None:
             )
         if not phase.times > 0:
             raise ValueError(f"Phase `{phase.name}` must have `times` above 0; got {phase.times}.")
-    for index, phase in enumerate(phases):
-        if phase.continues and (index == 0 or phases[index - 1].optimizer != phase.optimizer):
-            raise ValueError(
-                f"Phase `{phase.name}` cannot continue: the phase before it must have the same "
-                f"optimizer, {phase.optimizer!r:.80}; set `continues` to false."
-            )
+    if phases[0].continues:
+        raise ValueError(
+            f"Phase `{phases[0].name}` cannot continue: it is the first; set `continues` to false."
+        )
 
 
 def first_step(phases: Sequence[Phase], index: int) -> int:
@@ -152,6 +150,11 @@ def first_step(phases: Sequence[Phase], index: int) -> int:
     if not phases[index].continues:
         return 0
     return first_step(phases, index - 1) + phases[index - 1].steps
+
+
+def remembers(phases: Sequence[Phase], index: int) -> bool:
+    """Whether a phase begins with what the optimizer of the phase before has learned."""
+    return phases[index].continues and phases[index].optimizer == phases[index - 1].optimizer
 
 
 def is_resized(phases: Sequence[Phase], index: int) -> bool:
@@ -229,7 +232,7 @@ class _Run:
         parameters, static, unravel = split(network, now.weighting)
         start = jnp.asarray(first_step(self.phases, index), jnp.int32)
         first = Objective(loss, start, static, unravel)
-        memory = now.memory if phase.continues else None
+        memory = now.memory if remembers(self.phases, index) else None
         memory = optimizer.init(first, parameters) if memory is None else memory
         state = State(parameters, memory, loss, first.step)
         block, redraw = compiled(optimizer, static, unravel)
@@ -346,7 +349,7 @@ def _for_phase(phase: Phase, now: _Left) -> _Left:
 
 
 def next_stop(redraw: int, step: int, count: int, end: int) -> int:
-    """Where a block of steps ends: at its count, at fresh points, or with the phase."""
+    """Where a block of steps ends: at its count, at a draw of points, or with the phase."""
     upto = min(step + count, end)
     return min(upto, (step // redraw + 1) * redraw) if redraw else upto
 
@@ -436,7 +439,7 @@ def precision(network: Any) -> str:
 
 def _not_a_number(phase: Phase, step: int, good: State) -> str:
     return (
-        f"{phase.name}: the loss was no longer a number at step {step}; the parameters of step "
-        f"{int(good.step)} were taken back. Try a smaller learning rate or more damping, float64, "
+        f"{phase.name}: the loss became NaN or infinite at step {step}; the parameters of step "
+        f"{int(good.step)} were restored. Try a smaller learning rate or more damping, float64, "
         f"or look for points where a coefficient is infinite."
     )

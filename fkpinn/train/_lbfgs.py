@@ -48,23 +48,23 @@ class State(NamedTuple):
 
 
 class LBFGS(AbstractOptimizer):
-    """Limited-memory BFGS with a line search after Wolfe, in double precision.
+    """Limited-memory BFGS with a Wolfe line search, in double precision.
 
-    The loss found by a search is where the next step begins, so that most steps evaluate it once.
-    Where the search finds nothing lower, the memory is forgotten and the next step goes down the
-    gradient; only if that fails too is the end reached, and said. The first step, and the first one
-    after fresh points, evaluates the loss and stays.
+    The loss at the end of a line search is reused by the next step, so that most steps evaluate it
+    once. If the line search fails, the memory is cleared and the next step follows steepest
+    descent; only if that fails too, the optimizer stops and reports it. The first step, and the
+    first one after a draw of new points, only evaluates the loss.
 
     Args:
-        memory: pairs of steps and changes of the gradient kept.
-        searches: evaluations of a line search.
-        tolerance: it stops where no entry of the gradient is larger.
+        memory: number of stored pairs of steps and gradient changes.
+        searches: maximum number of evaluations per line search.
+        tolerance: the optimizer stops when no entry of the gradient is larger than this.
     """
 
     reasons: ClassVar[tuple[str, ...]] = (
         "",
         "the gradient vanishes",
-        "the line search finds nothing lower, not even down the gradient",
+        "the line search failed, also along steepest descent",
     )
     dtype: ClassVar[str | None] = "float64"
 

@@ -24,6 +24,7 @@ from ._fit import (
     next_count,
     next_stop,
     precision,
+    remembers,
     working_in,
 )
 from ._objective import Objective, split
@@ -38,24 +39,24 @@ def fit_many(
     watch: Callable[[Any], dict[str, float]] | None = None,
     keys: Sequence[PRNGKeyArray],
 ) -> list[Fit]:
-    """Train networks that differ in their numbers only, seeds of one run say, side by side.
+    """Train networks that differ only in array values, such as several seeds, at the same time.
 
-    An accelerator that one small network does not fill trains several in about the same time.
-    Each is trained as `fit` would, up to rounding; there are no checkpoints. A run whose loss is no
-    longer a number stays at its last good parameters.
+    An accelerator that is not fully used by one small network trains several in about the same
+    time. Each is trained as by `fit`, up to rounding; there are no checkpoints. A run whose loss
+    becomes NaN or infinite keeps its last finite parameters.
 
     Args:
-        networks: equinox modules of one shape.
-        losses: the terms of each, of one shape.
-        phases: what to do, in order.
+        networks: equinox modules with arrays of the same shapes.
+        losses: the loss of each, with arrays of the same shapes.
+        phases: the phases, in order.
         progress: told about the mean loss.
-        watch: numbers worth seeing of a network; called at reports.
-        keys: for fresh points, one a run.
+        watch: a function of the network that returns numbers to report.
+        keys: random keys for new points, one per run.
     """
     check_phases(phases)
     if not len(networks) == len(losses) == len(keys) or not networks:
         raise ValueError(
-            "`networks`, `losses` and `keys` must be as many, and at least one; got "
+            f"`networks`, `losses` and `keys` must have the same length, at least one; got "
             f"{len(networks)}, {len(losses)} and {len(keys)}."
         )
     with working_in(phases):
@@ -106,7 +107,7 @@ class _Runs:
             )
 
         state = eqx.filter_vmap(begin, in_axes=(0, runs))(parameters, loss)
-        if phase.continues:
+        if remembers(self.phases, index):
             state = state._replace(memory=self.memory)
         one_block, one_redraw = compiled(optimizer, static, unravel)
         block = eqx.filter_jit(eqx.filter_vmap(one_block, in_axes=(runs, None)))
@@ -146,8 +147,8 @@ class _Runs:
         for i in np.flatnonzero(alive):
             if not fine[i]:
                 self.stopped[i].append(
-                    f"{phase.name}: the loss was no longer a number at step {step}; the last good "
-                    f"parameters were taken back."
+                    f"{phase.name}: the loss became NaN or infinite at step {step}; the last "
+                    f"finite parameters were restored."
                 )
             elif whys[i]:
                 why = phase.optimizer.reasons[int(whys[i])]
@@ -175,7 +176,7 @@ def _stacked(argument: str, trees: Sequence[Any]) -> Any:
     shapes = [[leaf.shape for leaf in jax.tree.leaves(a)] for a in arrays]
     if not alike or any(other != shapes[0] for other in shapes[1:]):
         raise ValueError(
-            f"`{argument}` must differ in the numbers of their arrays only; they differ in shape "
+            f"`{argument}` must differ only in the values of their arrays; they differ in shape "
             f"or in constants, such as `output_scale`."
         )
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), rest[0])

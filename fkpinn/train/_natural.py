@@ -26,10 +26,10 @@ class NaturalGradient(AbstractOptimizer):
     r"""Energy natural gradient descent (ENGD), with the momentum of SPRING.
 
     A step solves $\min_\delta |J\delta - r|^2 + \mu|\delta - \beta\delta_{old}|^2$ for the weighted
-    violations $r$ and their derivatives $J$: through $J^\top J$ where there are fewer parameters
-    than rows, else through the kernel $JJ^\top$. Then a line search halves it until the loss falls.
-    Damping falls while whole steps are taken and the model foretells the fall of the loss, and
-    rises where steps must be cut.
+    residuals $r$ and their Jacobian $J$: with $J^\top J$ if there are fewer parameters than rows,
+    otherwise with the kernel $JJ^\top$. A backtracking line search then halves the step until the
+    loss decreases. The damping decreases while full steps are taken and the model predicts the
+    decrease of the loss, and increases when steps are shortened.
 
     Müller and Zeinhofer (ICML 2023); Goldshlager, Abrahamsen and Lin (J. Comput. Phys. 2024);
     Guzmán-Cordero et al. (2025).
@@ -38,12 +38,13 @@ class NaturalGradient(AbstractOptimizer):
         damping: $\mu$ at the start, in units of the mean diagonal of $JJ^\top$.
         least: smallest damping.
         momentum: $\beta$; 0 is plain ENGD.
-        halvings: cuts of a step before it is given up for more damping.
-        settle: step of the phase from which on the `k`-th is `1/k` of a whole one. With fresh
-            points in every step the parameters become the mean of what each draw asks for.
+        halvings: maximum number of halvings of a step before it is rejected and the damping
+            increased.
+        settle: step of the phase after which the `k`-th step is scaled by `1/k`. With new points in
+            every step, this averages over the random draws of points.
     """
 
-    reasons: ClassVar[tuple[str, ...]] = ("", "no step lowers the loss any more")
+    reasons: ClassVar[tuple[str, ...]] = ("", "no step reduces the loss any more")
     dtype: ClassVar[str | None] = "float64"
 
     damping: float = eqx.field(static=True, default=1e-3)

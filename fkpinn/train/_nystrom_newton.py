@@ -24,22 +24,22 @@ class State(NamedTuple):
 
 
 class NystromNewton(AbstractOptimizer):
-    r"""NysNewton-CG of Rathore et al. (ICML 2024), for after Adam and L-BFGS.
+    r"""NysNewton-CG of Rathore et al. (ICML 2024), to be used after Adam and L-BFGS.
 
     A step solves $(H + \mu I)d = \nabla L$ by conjugate gradients, preconditioned by a randomized
-    low-rank sketch of the Hessian that is renewed now and then; directions of negative curvature
-    end the solve. An Armijo search sets the length.
+    low-rank sketch of the Hessian that is renewed periodically; directions of negative curvature
+    end the solve. An Armijo line search sets the step length.
 
     Args:
         damping: $\mu$.
         rank: size of the sketch.
         sketch_every: steps between two sketches.
-        solves: most iterations of conjugate gradients.
-        tolerance: they end when the residual has fallen by this factor.
-        halvings: cuts of a step before it is given up.
+        solves: maximum number of conjugate gradient iterations.
+        tolerance: the iterations end when the residual is reduced by this factor.
+        halvings: maximum number of halvings of a step before the optimizer stops.
     """
 
-    reasons: ClassVar[tuple[str, ...]] = ("", "no step lowers the loss any more")
+    reasons: ClassVar[tuple[str, ...]] = ("", "no step reduces the loss any more")
     dtype: ClassVar[str | None] = "float64"
 
     damping: float = eqx.field(static=True, default=1e-3)

@@ -159,12 +159,12 @@ class Report(NamedTuple):
 
 
 def not_stopped() -> Int[Array, ""]:
-    """The optimizer goes on."""
+    """The optimizer continues."""
     return jnp.zeros((), jnp.int32)
 
 
 class AbstractOptimizer(eqx.Module):
-    """How parameters move. States are pytrees of arrays, so that runs can be resumed."""
+    """Updates parameters. States are pytrees of arrays, so that runs can be resumed."""
 
     reasons: eqx.AbstractClassVar[tuple[str, ...]]
     dtype: eqx.AbstractClassVar[str | None]  # precision it insists on
@@ -180,5 +180,5 @@ class AbstractOptimizer(eqx.Module):
         """One step; under jit."""
 
     def redrawn(self, state: Any) -> Any:
-        """The state once the objective has other points."""
+        """The state after new points were drawn."""
         return state

@@ -43,10 +43,10 @@ def test_prints_its_contract_and_renews_the_report(tmp_path, capsys):
     )
     assert len(unpacked(data["found"]["points"])) == 32  # distances, whatever the dimension
     assert any(figure.endswith("profile.png") for figure in after["figures"])
-    assert "fresh points" in page and f"<b>{bound['l2_rel']:.2e}</b> at most" in page
+    assert "new points" in page and f"at most <b>{bound['l2_rel']:.2e}</b>" in page
     assert main(words) == 0  # again, in words, and no picture twice
     said = capsys.readouterr().out
-    assert "ci_high" in said and f"{bound['l2_rel']:.3e} at most, by residuals" in said
+    assert "ci_high" in said and f"at most {bound['l2_rel']:.3e}, from residuals" in said
     assert json.loads((tmp_path / "result.json").read_text())["figures"] == after["figures"]
 
 

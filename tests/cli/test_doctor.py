@@ -149,7 +149,7 @@ def test_versions_stand_beside_what_is_asked_for(installed):
     found = by_name(_doctor._packages)
     assert list(found) == ["jax", "jaxlib", "numpy"]
     assert found["jax"][1:] == ("ok", "0.10.2 (>=0.10)", None)
-    assert found["jaxlib"].found == "0.11.0, and <=0.10.2,>=0.10.1 is needed"
+    assert found["jaxlib"].found == "0.11.0, but <=0.10.2,>=0.10.1 is required"
     assert found["jaxlib"][1::2] == ("broken", 'pip install "jaxlib<=0.10.2,>=0.10.1"')
     assert found["numpy"][1::2] == ("broken", 'pip install "numpy>=2.0"')
 
@@ -164,12 +164,12 @@ def test_a_source_tree_has_no_record_of_what_it_needs(installed):
 def test_python_may_be_too_old(installed, monkeypatch):
     monkeypatch.setattr(_doctor.platform, "python_version", lambda: "3.10.4")
     found = by_name(_doctor._python)["Python"]
-    assert found.verdict == "broken" and found.found == "3.10.4, and >=3.11 is needed"
+    assert found.verdict == "broken" and found.found == "3.10.4, but >=3.11 is required"
 
 
 def test_metadata_that_make_no_sense(installed, monkeypatch):
     monkeypatch.setattr(_doctor.importlib.metadata, "requires", lambda _: ["!?"])
-    with pytest.raises(ValueError, match="ask for '!\\?', which is no package"):
+    with pytest.raises(ValueError, match="require '!\\?', which is not a package"):
         list(_doctor._packages())
 
 
@@ -180,7 +180,7 @@ def test_extras_come_from_the_metadata(installed):
     assert found["extra vtk"][1::2] == ("missing", 'pip install "fkpinn[vtk]"')
     assert found["extra xarray"].verdict == "missing"  # the metadata do not know it
     assert found["extra cuda12"].verdict == "ok"
-    assert found["extra cuda13"][1:3] == ("ok", "not needed beside cuda12")
+    assert found["extra cuda13"][1:3] == ("ok", "not needed, since cuda12 is installed")
     installed["scikit-fem"] = "10.0"
     assert by_name(_doctor._extras)["extra fem"].verdict == "missing"
 
@@ -231,7 +231,7 @@ def test_cores_that_may_not_be_used(monkeypatch):
     monkeypatch.setattr("fkpinn._compute.usable_cores", lambda: 2)
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     (found,) = _doctor._cores()
-    assert found[1:3] == ("note", "2 of 8 may be used")
+    assert found[1:3] == ("note", "2 of 8 can be used")
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert next(_doctor._cores())[1:] == ("ok", "2", None)
 
@@ -266,7 +266,7 @@ def test_single_precision_is_found_out(monkeypatch):
     assert next(_doctor._precision()).verdict == "ok"
     monkeypatch.setattr("fkpinn._compute.precision", lambda _: jax.enable_x64(False))
     (found,) = _doctor._precision()
-    assert found.verdict == "broken" and "float32 came, and 1 + 2**-40 was 1.0" in found.found
+    assert found.verdict == "broken" and "got float32; 1 + 2**-40 gave 1.0" in found.found
 
 
 # ---- folders
@@ -292,7 +292,7 @@ def test_compiled_code_is_kept(fresh_cache, monkeypatch, tmp_path):
     (tmp_path / "cache" / "before").write_bytes(bytes(3 << 20))
     (found,) = _doctor._cache()
     assert found.verdict == "ok" and found.found.endswith(", 3 MiB")
-    assert f"kept in {tmp_path / 'cache'}" in found.found
+    assert f"cached in {tmp_path / 'cache'}" in found.found
 
 
 def test_compiled_code_is_not_kept(fresh_cache, monkeypatch):
@@ -307,7 +307,7 @@ def test_a_folder_that_others_may_write_to(fresh_cache, monkeypatch, tmp_path):
     monkeypatch.setenv("FKPINN_CACHE", str(tmp_path / "cache"))
     (found,) = _doctor._cache()
     assert found.verdict == "note" and "can be written by others" in found.found
-    assert str(found.action).startswith("Name a folder of your own in `FKPINN_CACHE`")
+    assert str(found.action).startswith("Set `FKPINN_CACHE` to a folder of your own")
 
 
 def test_a_folder_that_jax_was_told_of(fresh_cache, monkeypatch, tmp_path):

@@ -73,7 +73,7 @@ def test_missing_file(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "got"), [("x = 1", "nothing of that name"), ("problem = 3", "a `int`")]
+    ("text", "got"), [("x = 1", "nothing with that name"), ("problem = 3", "a `int`")]
 )
 def test_file_without_a_problem(text, got, capsys, tmp_path):
     path = tmp_path / "mine.py"

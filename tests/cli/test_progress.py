@@ -26,7 +26,7 @@ def test_lines(capsys):
     assert out == ""
     assert "labels: 3 after" in err
     assert "train: 5/10 after 0 s, about 0 s left loss=0.0123" in err
-    assert err.count("in all") == 2  # each phase ends once
+    assert err.count("in total") == 2  # each phase ends once
 
 
 def test_lines_are_rare(capsys):

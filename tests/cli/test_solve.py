@@ -98,7 +98,7 @@ def test_settings_are_changed_and_refused(capsys):
 
 def test_a_problem_or_a_folder(capsys, tmp_path):
     assert main(["solve"]) == 2
-    assert "needs a problem, or `--resume DIR`, and not both" in capsys.readouterr().err
+    assert "needs either a problem or `--resume DIR`" in capsys.readouterr().err
     assert main(["solve", "--resume", str(tmp_path)]) == 2
     assert "is not a run folder" in capsys.readouterr().err
 

@@ -84,11 +84,11 @@ def test_terms_follow_their_sizes():
 
 def test_a_bound_says_whether_it_is_a_number():
     shape = master_bound(**SIZES)
-    assert shape["meaning"].startswith("shape only") and "approximation" in shape["meaning"]
+    assert shape["meaning"].startswith("scaling only") and "approximation" in shape["meaning"]
     assert shape["sum"] == pytest.approx(sum(shape["terms"].values()))
     assert shape["largest"] == "residual points"
     known = Constants(*[0.5] * 8)
-    assert master_bound(**SIZES, constants=known)["meaning"].startswith("a number")
+    assert master_bound(**SIZES, constants=known)["meaning"].startswith("a value")
     with pytest.raises(ValueError, match=r"`bias` must be positive"):
         Constants(bias=-1.0)
 

@@ -96,7 +96,7 @@ def test_cut_paths_lack_what_the_first_eigenvalue_says():
         scheme="euler-shifted", seed=4,
     )  # fmt: skip
     assert found["kappa"] == pytest.approx(math.pi**2 / 8, rel=0.05)
-    with pytest.raises(ValueError, match=r"`times` reach beyond the longest path"):
+    with pytest.raises(ValueError, match=r"`times` are longer than the longest path"):
         truncation_bias(INTERVAL, np.array([[0.0]]), times=[50.0, 60.0, 70.0], dt=1e-2, n_paths=100)
 
 

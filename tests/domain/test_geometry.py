@@ -252,7 +252,7 @@ def test_an_imprecise_area_says_so(monkeypatch):
     dim = 6
     corner = np.full(dim, 1 - 0.3 / dim)
     domain = Box([0] * dim, [1] * dim) & HalfSpace([1] * dim, corner, name="cut")
-    with pytest.warns(UserWarning, match="The area of part 'cut' was measured by sampling"):
+    with pytest.warns(UserWarning, match="The area of part 'cut' was estimated by sampling"):
         area = domain.areas()["cut"]
     # the simplex of edges 0.3, over its height
     exact = math.sqrt(dim) * 0.3 ** (dim - 1) / math.factorial(dim - 1)

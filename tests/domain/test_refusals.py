@@ -13,7 +13,7 @@ refused = [
     (lambda: Ball([[0, 0]], 1.0), ValueError, r"`Ball\(center=...\)` must have shape \(any\)"),
     (lambda: Ball("ab", 1.0), TypeError, r"`Ball\(center=...\)` must be real numbers"),
     (lambda: Ball([0, 0], 1.0, name=3), TypeError, r"`Ball\(name=...\)` must be a string"),
-    (lambda: Ball([0, 0], 1.0, name=""), ValueError, r"must not hold an empty name"),
+    (lambda: Ball([0, 0], 1.0, name=""), ValueError, r"must not contain an empty name"),
     (lambda: Box([0, 0], [1, 0]), ValueError, r"must have lower < upper on each axis"),
     (lambda: Box([], []), ValueError, r"`Box\(lower=...\)` must have at least one"),
     (lambda: Box([0, 0], [1, 1, 1]), ValueError, r"`Box\(upper=...\)` must have shape \(2\)"),

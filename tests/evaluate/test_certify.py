@@ -191,12 +191,12 @@ def test_certify_refuses_what_is_not_finite_or_has_no_size():
     with pytest.raises(ValueError, match="`candidate` is not finite at"):
         certify(BALL, lambda z: jnp.log(z[0]), n_points=200, n_paths=4)
     nothing = fk.poisson(fk.Ball([0.0, 0.0], 1.0), 0.0)
-    with pytest.raises(ValueError, match="cannot be told from zero"):
+    with pytest.raises(ValueError, match="cannot distinguish the solution from zero"):
         certify(nothing, lambda z: 0.0 * z[0], n_points=200, n_paths=4)
 
 
 # next to the boundary few of 80 paths live long, and the package says so
-@pytest.mark.filterwarnings("ignore:At . of 200 points one path carries:UserWarning")
+@pytest.mark.filterwarnings("ignore:At . of 200 points a single path contributes:UserWarning")
 def test_values_are_corrected_and_their_limits_hold():
     """At 200 points; a limit misses one in twenty times."""
     candidate = off_by(EXACT, 0.1)

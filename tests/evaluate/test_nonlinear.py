@@ -89,7 +89,7 @@ def test_limits_hold_the_error_of_a_candidate(kind):
 @pytest.mark.broad
 def test_a_candidate_that_is_too_far_is_refused_in_words():
     far = Wrong("gradients", jnp.asarray(10.0))
-    with pytest.raises(fk.NoCertificate, match=r"too far from the solution.*Train on"):
+    with pytest.raises(fk.NoCertificate, match=r"too far from the solution.*Train it further"):
         fk.certify(CONTROL, far, n_points=128, n_paths=16, dt=0.01, seed=1)
 
 

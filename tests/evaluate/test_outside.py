@@ -231,7 +231,7 @@ def test_what_fails_along_paths_is_told():
     [
         (lambda: fk.outside(wave_rows, "symbolic"), ValueError, "`derivatives` must be one of"),
         (lambda: fk.outside(wave_rows, steps=-1.0), ValueError, "`steps` must be positive"),
-        (lambda: fk.outside(wave_rows, "torch", steps=1.0), ValueError, "`steps` are those of"),
+        (lambda: fk.outside(wave_rows, "torch", steps=1.0), ValueError, "`steps` are for finite"),
         (lambda: fitted(POISSON, fk.outside(poisson_rows, steps=[1, 1, 1])), ValueError, "got 3"),
         (lambda: fk.certify(POISSON, lambda x: np.sin(x[0])), TypeError, "fk.outside"),
     ],
@@ -248,7 +248,7 @@ def test_objects_are_told_to_pass_a_method():
 
 def test_derivatives_need_steps():
     found = fk.outside(wave_rows)
-    with pytest.raises(ValueError, match="knows no `steps`"):
+    with pytest.raises(ValueError, match="has no `steps`"):
         found.host.along(np.zeros((1, 3)), np.ones((1, 1, 3)))
 
 

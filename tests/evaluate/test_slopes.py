@@ -203,7 +203,7 @@ def test_gradients_refuse(points, how, message):
 
 
 def test_gradients_refuse_the_time_of_the_data_and_what_is_not_finite():
-    with pytest.raises(ValueError, match=r"`points` must have a time before paths stop.* 0.5"):
+    with pytest.raises(ValueError, match=r"must have times strictly before paths end.* 0.5"):
         gradient_with_interval(LINE, of_line, [[0.5, 0.5]])
     pointed = lambda x: jnp.sqrt(jnp.sum(x**2)) + 0.0
     with pytest.raises(ValueError, match="the gradient of `candidate` is not finite at"):

@@ -64,9 +64,9 @@ def test_a_folder_holds_one_batch(tmp_path):
     batch = Batch("met", (0,), ("--preset", "quick"), tmp_path)
     batch.claim()
     Batch("met", (5, 6), ("--preset", "quick"), tmp_path).claim()  # more seeds of the same
-    with pytest.raises(ValueError, match="holds other runs: `options` differ"):
+    with pytest.raises(ValueError, match="contains different runs: `options` differ"):
         Batch("met", (0,), ("--preset", "best"), tmp_path).claim()
-    with pytest.raises(ValueError, match="holds other runs: `problem` differ"):
+    with pytest.raises(ValueError, match="contains different runs: `problem` differ"):
         Batch("poisson", (0,), ("--preset", "quick"), tmp_path).claim()
 
 
@@ -129,7 +129,7 @@ def test_a_queued_run_goes_on_where_it_was_cut_off(tmp_path):
 def test_command(tmp_path, capsys):
     out = ["--out", str(tmp_path / "runs")]
     assert main(["submit", "met", "--seeds", "0-1", *out]) == 2
-    assert "has no runs yet: give `--local`" in capsys.readouterr().err
+    assert "has no runs yet: add `--local`" in capsys.readouterr().err
     assert main(["submit", "met", "--local", "--slurm", "timeout_min=3", *out]) == 2
     assert "exclude each other" in capsys.readouterr().err
     assert main(["submit", "nothing", "--local", *out]) == 2
@@ -140,7 +140,7 @@ def test_command(tmp_path, capsys):
     end(tmp_path / "runs" / "seed-0", 1e-3, 3.0)
     assert main(["submit", "met", "--seeds", "0-1", *out]) == 0
     shown = capsys.readouterr().out
-    assert "1.00e-03" in shown and "1 runs have not ended: seeds 1" in shown
+    assert "1.00e-03" in shown and "1 runs are unfinished: seeds 1" in shown
     assert main(["submit", "met", "--seeds", "0-1", *out, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["missing"] == [1]
 

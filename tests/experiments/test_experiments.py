@@ -133,7 +133,7 @@ def test_tables_are_made_from_records(place, monkeypatch, capsys):
         for figure in found[name]["figures"]:
             assert Path(figure).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
         assert found[name]["figures"]
-    assert "2 runs of this page are not on record" in (place / "pages" / "steps.md").read_text()
+    assert "2 runs of this page have no record" in (place / "pages" / "steps.md").read_text()
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ def test_joined_labels_follow_each_other():
     np.testing.assert_allclose(both.stderr, [0.3, 0.3, 0.4])
     assert both.n_paths == 100 and both.points.shape == (3, 1)
     for wrong in (other._replace(n_paths=99), other._replace(points=jnp.zeros((1, 2)))):
-        with pytest.raises(ValueError, match="as many paths a point, at points of the same"):
+        with pytest.raises(ValueError, match="same number of paths per point, and points of"):
             one.joined(wrong)
 
 
@@ -427,7 +427,7 @@ def test_arguments_at_their_limits(given):
         ({"forget": 0.0}, "`forget` must lie"),
         ({"read_every": 128}, "`read_every` must be a power of 2"),
         ({"refine": 2048}, "`refine` must be a power of 2"),
-        ({"refine": 2, "t_max": 1.0}, "knows no `t_max`"),
+        ({"refine": 2, "t_max": 1.0}, "does not support `t_max`"),
         ({"t_max": 0.0}, "`t_max` must be positive"),
         ({"dt": 0.0}, "`dt` must be positive"),
         ({"dt": math.inf}, "`dt` must be positive"),
@@ -452,5 +452,5 @@ def test_rare_heavy_payoffs_are_warned_of(monkeypatch):
     run(10.0, reaction=-0.1)
     run(20.0, reaction=0.1)
     for heavy, reaction, share in ((100.0, 0.0, 50), (12.0, -0.1, 10)):
-        with pytest.warns(UserWarning, match=f"one path carries more than {share}%"):
+        with pytest.warns(UserWarning, match=f"a single path contributes more than {share}%"):
             run(heavy, reaction=reaction)

@@ -78,7 +78,7 @@ REFUSED = {
         lambda: fk.semilinear(
             fk.Space(1), lambda t, x, u, p: x[0] * u**2, horizon=0.5, terminal=0.1,
             measure=fk.Along([0.0]), check=False), r"with constant coefficients"),
-    "gradients": (lambda: fk.catalogue("hjb-lq-20d").problem, r"a polynomial of `u` alone"),
+    "gradients": (lambda: fk.catalogue("hjb-lq-20d").problem, r"a polynomial in `u` only"),
     "walls": (lambda: fk.catalogue("bratu").problem, r"on all of space"),
 }  # fmt: skip
 

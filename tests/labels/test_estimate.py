@@ -187,14 +187,14 @@ def test_steps_are_told_once():
     ours = fk.estimate_labels(problem, points, dt=steps, **how)
     same = fk.estimate_labels(problem, points, dt=0.05, refine=4, near=3.0, **how)
     np.testing.assert_array_equal(ours.value, same.value)
-    with pytest.raises(ValueError, match="`dt` is `Steps`, which say what `refine` and `near`"):
+    with pytest.raises(ValueError, match="`dt` is a `Steps` object, which already sets"):
         fk.estimate_labels(problem, points, dt=steps, refine=2, **how)
 
 
 def test_a_sum_carried_by_one_path_is_said():
     """A well deep enough that few paths make most of the mean."""
     problem = fk.Problem(fk.Ball([0.0], 1.0), reaction=-1.1, boundary=1.0, check=False)
-    with pytest.warns(UserWarning, match=r"At 1 of 1 points one path carries more than 10%"):
+    with pytest.warns(UserWarning, match="1 of 1 points a single path contributes more than 10%"):
         fk.estimate_labels(problem, jnp.zeros((1, 1)), n_paths=200, dt=1e-2, seed=2)
 
 
@@ -236,7 +236,7 @@ refused = [
     ),
     (dict(problem=gap, seed=1), r"`drift` is not finite along a path: path \d+ .* after \d+ steps"),
     (dict(read_every=3), r"`read_every` must be a power of 2 from 1 to 64; got 3"),
-    (dict(refine=4, t_max=1.0), r"`refine` has steps of many lengths and knows no `t_max`"),
+    (dict(refine=4, t_max=1.0), r"varying length and does not support `t_max`"),
     (dict(refine=3), r"`refine` must be a power of 2 from 1 to 1024; got 3"),
     (dict(forget=0.5), r"`forget` must lie in \(0, 0.1\]; got 0.5"),
     (dict(antithetic=True, n_paths=21), r"`n_paths` must be even and at least 4 with `antith"),

@@ -27,7 +27,7 @@ COVERED = [
 
 # a few of the points lie so close to the boundary that one path carries most of the sum, and the
 # package says so; they count here like all others
-@pytest.mark.filterwarnings("ignore:At . of 1000 points one path carries:UserWarning")
+@pytest.mark.filterwarnings("ignore:At . of 1000 points a single path contributes:UserWarning")
 @pytest.mark.parametrize(("name", "n_paths", "dt"), COVERED)
 def test_intervals_cover_as_often_as_they_say(name, n_paths, dt, record_property):
     """Of 1,000 independent points at 95%, between 93% and 97%: 2.9 standard errors."""

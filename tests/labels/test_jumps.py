@@ -160,7 +160,7 @@ def test_what_knows_no_jumps_refuses_them():
         jumps=fk.CompoundPoisson(1.0, fk.NormalJump()), nonlinearity=lambda t, x, u, p: u**2,
     )  # fmt: skip
     points = jnp.zeros((1, 2))
-    with pytest.raises(ValueError, match="without `jumps`"):
+    with pytest.raises(ValueError, match="not support `jumps`"):
         fk.estimate_labels(problem, points, n_paths=4, scheme="branching")
     with pytest.raises(ValueError, match="without `jumps`"):
         picard_value(problem, [0.0, 0.0])

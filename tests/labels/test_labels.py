@@ -49,7 +49,7 @@ def test_more_paths_of_the_same_points_are_pooled():
     np.testing.assert_allclose(both.value, whole.value, rtol=1e-12)
     # the two halves know nothing of the difference of their means, a share of about 1 / 4000
     np.testing.assert_allclose(both.stderr, whole.stderr, rtol=5e-3)
-    with pytest.raises(ValueError, match="`other` must come from paths of the same points"):
+    with pytest.raises(ValueError, match="`other` must come from paths from the same points"):
         both.pooled(fk.Labels.from_data(np.zeros((3, 2)), [1.0, 2.0, 3.0], 0.1))
 
 
@@ -77,10 +77,10 @@ one = [[0.0, 0.0]]
 refused = [
     (([0.0, 1.0], [1.0, 2.0], 0.1), r"`points` must have shape \(n, d\), n >= 1; got shape \(2,\)"),
     ((np.zeros((0, 2)), [], 0.1), r"`points` must have shape \(n, d\), n >= 1; got shape \(0, 2\)"),
-    ((one, [1.0, 2.0], 0.1), r"`value` must have one entry a point, shape \(1,\); got shape \(2,"),
-    ((one, 1.0, 0.1), r"`value` must have one entry a point, shape \(1,\); got shape \(\)"),
-    ((one, [[1.0]], 0.1), r"`value` must have one entry a point, shape \(1,\); got shape \(1, 1\)"),
-    ((one, [1.0], [0.1, 0.2]), r"`stderr` must have one entry a point, shape \(1,\)"),
+    ((one, [1.0, 2.0], 0.1), r"must have one entry per point, shape \(1,\); got shape \(2,"),
+    ((one, 1.0, 0.1), r"`value` must have one entry per point, shape \(1,\); got shape \(\)"),
+    ((one, [[1.0]], 0.1), r"must have one entry per point, shape \(1,\); got shape \(1, 1\)"),
+    ((one, [1.0], [0.1, 0.2]), r"`stderr` must have one entry per point, shape \(1,\)"),
     ((one, [nan], 0.1), r"`value` must be finite"),
     ((one, [1.0], inf), r"`stderr` must be finite"),
     ((one, [1.0], -0.1), r"`stderr` must not be negative; got -0.1"),

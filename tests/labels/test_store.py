@@ -38,7 +38,7 @@ def test_finished_labels_are_returned(tmp_path):
 )
 def test_files_of_other_runs_are_refused(tmp_path, change, what):
     run(tmp_path / "a.npz")
-    with pytest.raises(ValueError, match=rf"holds other labels: its `{what}` is .*choose another"):
+    with pytest.raises(ValueError, match=rf"contains other labels: its `{what}` .*choose another"):
         run(tmp_path / "a.npz", **change)
 
 

@@ -106,9 +106,9 @@ REFUSED = {
     "no horizon": (lambda: fk.catalogue("bratu").problem, "with a `horizon`"),
     "mirrors": (
         lambda: fk.heat(fk.Interval(0.0, 1.0), 1.0, horizon=1.0, boundary=fk.Neumann(0.0)),
-        "whose walls all absorb"),
+        "with absorbing"),
     "second derivatives": (
-        lambda: fk.catalogue("fully-nonlinear-20d").problem, "know no second derivatives"),
+        lambda: fk.catalogue("fully-nonlinear-20d").problem, "has no second derivatives"),
 }  # fmt: skip
 
 

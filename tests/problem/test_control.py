@@ -120,7 +120,7 @@ REFUSED = {
     "a formula": (lambda: steered(lambda x: x), TypeError, "must take 2 arguments"),
     "no control problem": (
         lambda: fk.optimal_control(fk.catalogue("bratu").problem, field),
-        ValueError, "`problem` must be one that `hjb` made"),
+        ValueError, "`problem` must be created by `hjb`"),
 }  # fmt: skip
 
 

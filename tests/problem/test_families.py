@@ -197,7 +197,7 @@ def test_what_a_family_cannot_have_is_refused():
 
 
 def test_a_parameter_that_nothing_reads_is_refused():
-    with pytest.raises(ValueError, match="has b, which no function names"):
+    with pytest.raises(ValueError, match="has b, but no function has an argument"):
         fk.Problem(DISK, source=lambda x, a: a, parameters={"a": (0.0, 1.0), "b": (0.0, 1.0)})
 
 

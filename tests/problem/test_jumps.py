@@ -189,14 +189,14 @@ def test_merton_without_jumps_is_black_and_scholes():
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: fk.Problem(LINE, jumps=POISSON), "`exterior` must say"),
+        (lambda: fk.Problem(LINE, jumps=POISSON), "`exterior` must give"),
         (lambda: fk.Problem(LINE, exterior=0.0), "paths have no jumps"),
         (
             lambda: fk.Problem(
                 fk.Space(1), horizon=1.0, terminal=0.0, measure=fk.Along([0.0]), jumps=POISSON,
                 exterior=0.0,
             ),
-            "no outside",
+            "all of space",
         ),
         (lambda: fk.Problem(LINE, jumps=2.0, exterior=0.0), "`jumps` must be"),
         (lambda: problem_of(fk.NormalJump(0.0, -1.0)), "std"),
@@ -204,17 +204,17 @@ def test_merton_without_jumps_is_black_and_scholes():
         (lambda: problem_of(fk.DoubleExponentialJump(1.5, 0.1, 0.1)), "probability"),
         (lambda: problem_of(fk.DiscreteJump([1.0], [0.5])), "sum one"),
         (lambda: problem_of(fk.SampledJump(lambda u: u[0] / 0.0 * 0.0, 1)), "finite jumps"),
-        (lambda: fk.CompoundPoisson(1.0, "normal"), "law of jumps"),
+        (lambda: fk.CompoundPoisson(1.0, "normal"), "distribution of jumps"),
         (lambda: jumping_at(-1.0), "negative"),
         (lambda: jumping_at(math.inf), "finite"),
-        (lambda: jumping_at(lambda x: 1.0), "`bound` must be"),
+        (lambda: jumping_at(lambda x: 1.0), "`bound` is required"),
         (lambda: jumping_at(lambda x: x[0], bound=1.0), "not be negative"),
         (lambda: jumping_at(lambda x: 2.0 + x[0], bound=1.0), "exceed its `bound`"),
         (lambda: fk.Stable(2.0), "alpha"),
         (lambda: fk.Stable(0.0), "alpha"),
         (lambda: fk.Stable(1.0, scale=-1.0), "scale"),
         (lambda: fk.Problem(LINE, jumps=POISSON, exterior=LOG), "`exterior` must be finite"),
-        (lambda: fk.Problem(LINE, jumps=POISSON, **REFLECTS), "lead across walls"),
+        (lambda: fk.Problem(LINE, jumps=POISSON, **REFLECTS), "across reflecting walls"),
         (lambda: fk.kou(lambda s: s, **OPTION, up=0.5, mean_up=1.5, mean_down=0.1), "mean_up"),
     ],
 )  # fmt: skip
@@ -224,5 +224,5 @@ def test_what_cannot_be_is_refused(build, words):
 
 
 def test_finite_elements_refuse_jumps():
-    with pytest.raises(ValueError, match="know nothing"):
+    with pytest.raises(ValueError, match="do not support"):
         fk.reference.fem_reference(problem_of(LAWS["normal"]))

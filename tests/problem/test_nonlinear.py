@@ -167,7 +167,7 @@ def test_points_along_paths_have_the_law_of_the_process():
 
 
 SPACES = {
-    "no measure": (dict(measure=None), r"`measure` must say where.*`measure=Along\(start\)`"),
+    "no measure": (dict(measure=None), r"`measure` is required.*`measure=Along\(start\)`"),
     "no horizon": (dict(horizon=None, terminal=None, measure=fk.Normal([0.0] * 3, 1.0)),
                    r"`domain` has no boundary, so the problem needs a `horizon`"),
     "another length": (dict(measure=fk.Along([0.0])), r"`Along\(start\)` must have 3 finite"),

@@ -103,5 +103,5 @@ def test_what_it_is_not_for():
     steep = fk.Problem(
         fk.Interval(0.0, 1.0), diffusion=2**0.5, nonlinearity=lambda x, u, p: 9.0 * jnp.exp(u)
     )
-    with pytest.raises(ValueError, match="finite differences did not settle"):
+    with pytest.raises(ValueError, match="finite differences did not converge"):
         grid_reference(steep)

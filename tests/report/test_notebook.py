@@ -205,8 +205,8 @@ def test_certificates():
     found = fk.Certificate(0.0123, 0.009, 0.0154, 0.95, 0.01, 8e-4, made, 12.3)
     words = checked(found._repr_html_())
     assert "Relative L2 error 1.2%, with 95% confidence between 0.9% and 1.5%" in words
-    assert "64 paths from each of 1 fresh points (heun, time step 0.001), in 12.3 s" in words
-    assert "what the time step may have done (0.08%)" in words and "nonlinearity" not in words
+    assert "64 paths from each of 1 new points (heun, time step 0.001), in 12.3 s" in words
+    assert "the time-step effect (0.08%)" in words and "linearization" not in words
 
 
 def test_limits_on_a_line_of_powers_of_ten():
@@ -225,7 +225,7 @@ def test_limits_on_a_line_of_powers_of_ten():
     assert len(names) <= 7 and names[0] == "10⁻⁹"
     shown = certificate_html(RECORD | {"ci_high": float("inf"), "remainder": 1e-7})
     assert "No picture: the limits are no positive numbers." in shown
-    assert "may have added (1.0e−07)" in shown
+    assert "the linearization error (1.0e−07)" in shown
 
 
 def test_numbers_along_axes():

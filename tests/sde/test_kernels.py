@@ -30,7 +30,7 @@ def payoffs(how, lanes):
 def test_without_a_kernel_plain_loops_run_and_the_cause_is_said_once():
     """Processor cores have no such kernels, so this failure is a real one."""
     how = plan(lambda x: x[0])
-    with pytest.warns(UserWarning, match="plain loops, since no kernel can be made.*interpret"):
+    with pytest.warns(UserWarning, match="plain loops, since no GPU kernel can.*interpret"):
         found = payoffs(how, KERNEL)
     np.testing.assert_array_equal(found, payoffs(how, Lanes((8,), 64, 1)))
     payoffs(how, KERNEL)  # a second warning would be an error here

@@ -211,16 +211,16 @@ def test_single_precision_far_from_the_origin():
 
 disk = fk.Ball([0.0, 0.0], 1.0)
 refused = [
-    (dict(drift=[1.0, 0.0]), r"needs a zero `drift`; got another one\. Try a time stepper"),
+    (dict(drift=[1.0, 0.0]), r"needs a zero `drift`; got a nonzero one\. Try a time stepper"),
     (dict(drift=lambda x: 0.0 * x), r"needs a zero `drift`"),
-    (dict(diffusion=[1.0, 2.0]), r"needs a `diffusion` that is one number.*got \(1.0, 2.0\)"),
-    (dict(diffusion=lambda x: 1.0 + x[0] ** 2), r"`diffusion` that is one.*got a function"),
+    (dict(diffusion=[1.0, 2.0]), r"isotropic and nonzero `diffusion`.*got \(1.0, 2.0\)"),
+    (dict(diffusion=lambda x: 1.0 + x[0] ** 2), r"nonzero `diffusion`.*got a function"),
     (dict(reaction=-0.5), r"`reaction` that is a constant and not negative; got -0.5"),
     (dict(reaction=lambda x: x[0] ** 2), r"`reaction` that is a constant.*got a function"),
     (dict(boundary=fk.Robin(1.0)), r"needs `Dirichlet` on each.*got Robin on 'outer'"),
     (dict(horizon=1.0, terminal=0.0), r"elliptic problems; got one with `horizon`=1.0"),
     (dict(domain=fk.HalfSpace([1.0, 0.0], [0.0, 0.0])), r"needs a bounded domain"),
-    (dict(diffusion=0.0), r"needs a `diffusion` that is one number, not zero"),
+    (dict(diffusion=0.0), r"needs a constant, isotropic and nonzero `diffusion`"),
 ]
 
 

@@ -74,6 +74,20 @@ def test_a_phase_that_continues_goes_on_as_if_nothing_had_been():
     assert once.history[-1]["step"] == twice.history[-1]["step"] == 6
 
 
+def test_a_phase_that_continues_with_another_optimizer_counts_on_and_forgets():
+    seen = []
+
+    class Counted(GradientDescent):
+        def step(self, objective, parameters, state):
+            jax.debug.callback(lambda k: seen.append(int(k)), objective.step)
+            return super().step(objective, parameters, state)
+
+    first = Phase("first", NaturalGradient(), 3, Fixed())
+    second = Phase("second", Counted(1e-4), 2, continues=True)
+    fit(*start(), [first, second], key=jr.key(3))
+    assert sorted(set(seen)) == [3, 4]
+
+
 def test_points_of_a_phase_are_counted_from_those_that_were_given():
     seen = []
 
@@ -93,7 +107,6 @@ def test_phases_that_cannot_be_run_are_refused():
     one = Phase("first", GradientDescent(1e-3), 3)
     for wrong, word in (
         ([one._replace(continues=True)], "cannot continue"),
-        ([one, one._replace(optimizer=Adam(3), continues=True)], "same optimizer"),
         ([one._replace(times=0.0)], "`times` above 0; got 0.0"),
     ):
         with pytest.raises(ValueError, match=word):
@@ -178,7 +191,7 @@ def test_a_loss_that_ends_being_a_number_is_rolled_back():
     ]
     run = fit(*start(), bad, key=jr.key(3))
     (why,) = run.stopped
-    assert "wild: the loss was no longer a number" in why and "Try a smaller learning rate" in why
+    assert "wild: the loss became NaN or infinite" in why and "Try a smaller learning rate" in why
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(run.network))
     assert run.history[-1]["phase"] == "calm"
 
@@ -283,9 +296,9 @@ def test_several_runs_at_once_are_those_one_by_one():
 def test_several_runs_must_be_alike():
     networks, losses, keys = several()
     other = MLP(*PROBLEM.bounds(), (6,), output_scale=2.0, key=jr.key(0))
-    with pytest.raises(ValueError, match="`networks` must differ in the numbers of their arrays"):
+    with pytest.raises(ValueError, match="`networks` must differ only in the values"):
         fit_many([*networks[:2], other], losses, phases(), keys=keys)
-    with pytest.raises(ValueError, match="must be as many"):
+    with pytest.raises(ValueError, match="must have the same length"):
         fit_many(networks, losses[:1], phases(), keys=keys)
 
 
@@ -296,7 +309,7 @@ def test_one_bad_run_does_not_spoil_the_others():
     wild = [Phase("steep", GradientDescent(1e-3), 5)]
     calm, lost = fit_many(networks, losses, wild, keys=keys)
     assert calm.stopped == [] and calm.history[-1]["step"] == 5
-    assert "no longer a number" in lost.stopped[0]
+    assert "became NaN or infinite" in lost.stopped[0]
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(lost.network))
 
 
