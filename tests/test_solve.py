@@ -705,14 +705,14 @@ def test_the_first_steps_take_few_points():
 
 
 def test_the_last_steps_may_have_momentum_of_their_own():
-    """They count on, so that labels fade on, and of their steps the last 40% are averaged."""
+    """They count on, so that labels fade on, and the last 20% of them are scaled by 1/k."""
     how = {"training.steps": 50, "training.late_momentum": 0.9}
     work = Weighted(fk.catalogue("met").problem, fk.Settings().changed(how), None)
     early, late = natural_phases(work)
     assert (early.steps, early.times, late.steps, late.times) == (30, 1.0, 20, 1.0)
     assert late.continues and late.weighting is None
     assert (early.optimizer.momentum, late.optimizer.momentum) == (0.0, 0.9)
-    assert early.optimizer.settle is None and late.optimizer.settle == 30 + 12
+    assert early.optimizer.settle is None and late.optimizer.settle == 30 + 16
     assert late.optimizer.damping == late.optimizer.least == 1e-6
     assert not remembers((early, late), 1)  # a damping of its own, and no momentum yet
 

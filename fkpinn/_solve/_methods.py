@@ -14,6 +14,7 @@ _POLISH = 1e-6  # and of the last ones, or more if the settings say so
 _POLISH_BOUNDARY = 10.0  # factor of the boundary's weight in the last steps
 _LEAST_NOISE = 0.01  # of the solution's size; labels better than that are not trusted more
 _WHOLE = 0.6  # share of steps that are whole ones, where later ones average over points
+_LATE_WHOLE = 0.8  # the same share of the late steps with momentum of their own, still far away
 _MOST_CUT = 40  # steps with momentum that average over points: later ones hardly move
 _EARLY = 0.6  # share of steps that take fewer points, if the settings say so
 _NATURAL_STEPS = 500  # where a method needs them and the settings name none
@@ -86,7 +87,8 @@ def natural_phases(work: Weighted) -> list[Phase]:
         few = whole._replace(steps=early, times=training.early_points)
         last = whole._replace(steps=steps - early, weighting=None, continues=True)
         if training.late_momentum > 0:
-            late = _averaging(training.damping, training.late_momentum, steps - early, since=early)
+            momentum, left = training.late_momentum, steps - early
+            late = _averaging(training.damping, momentum, left, _LATE_WHOLE, since=early)
             last = last._replace(optimizer=late)
         phases = [few._replace(name="natural gradient, early"), last]
     if training.polish_steps and not _come_as_rounds(work.settings):

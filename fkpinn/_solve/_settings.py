@@ -113,8 +113,8 @@ class TrainingSettings:
             Adam and L-BFGS, as in the paper.
         early_points: fraction of the points used in the first 60% of these steps; far from the
             solution, few points are as good as many.
-        late_momentum: momentum of the natural gradient in the last 40% of these steps; the last
-            40% of those are averaged.
+        late_momentum: momentum of the natural gradient in the last 40% of these steps; in the last
+            20% of those, step k is scaled by 1/k.
         polish_steps: last natural-gradient steps, with more points.
         polish_times: factor by which these steps have more points, so that the random choice of
             points no longer matters.

@@ -24,14 +24,15 @@ def newton(
         free: numbers of the unknowns.
     """
     (matrix, lack), move, size = _at(system, u, free), np.inf, 0.0
-    for _ in range(_MOST):
-        step = factorize(matrix[free][:, free]).solve(lack)
-        u, matrix, lack, share = _damped(system, u, free, step, lack)
-        move, size = share * float(np.max(np.abs(step), initial=0.0)), float(np.max(np.abs(u)))
-        if not np.isfinite(move):
-            break
-        if move <= _SETTLED * size:
-            return u
+    with np.errstate(over="ignore", invalid="ignore"):  # iterates that diverge are refused below
+        for _ in range(_MOST):
+            step = factorize(matrix[free][:, free]).solve(lack)
+            u, matrix, lack, share = _damped(system, u, free, step, lack)
+            move, size = share * float(np.max(np.abs(step), initial=0.0)), float(np.max(np.abs(u)))
+            if not (np.isfinite(move) and np.all(np.isfinite(lack))):
+                break
+            if move <= _SETTLED * size:
+                return u
     raise ValueError(
         f"Newton's method for finite elements did not converge in {_MOST} steps (its last change "
         f"is {move / max(size, 1e-300):.1e} of the solution). The problem may have no solution, "

@@ -110,7 +110,7 @@ def test_table_shows_errors_seconds_and_files(calls, capsys, monkeypatch):
     for text in (
         "1.250e-02",
         "between 1.100e-02 and 1.600e-02",
-        "1.250e-01 at most",
+        "at most 1.250e-01",
         "total 6.0",
         "report.html",
     ):

@@ -62,7 +62,7 @@ def test_a_bound_that_does_not_apply_says_why(tmp_path):
     finished_run(tmp_path, occupation={"why": "the problem has a horizon"})
     assert main(["report", str(tmp_path)]) == 0
     assert (
-        "on all of the boundary; the problem has a horizon."
+        "on the whole boundary; the problem has a horizon."
         in (tmp_path / "report.html").read_text()
     )
 
