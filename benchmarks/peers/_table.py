@@ -73,7 +73,8 @@ def table(record: dict[str, Any], budget: float | None = None) -> str:
     rows = []
     for problem, constant in record["constant"].items():
         found = [cells.get((problem, tool)) for tool in tools]
-        best = min((s["error"] for s in found if s and s["error"] is not None), default=math.nan)
+        errors = [s["error"] for s in found if s and s["error"] is not None]
+        best = min((e for e in errors if e < constant), default=math.nan)
         rows.append((f"`{problem}`", f"{constant:.2g}", *(_cell(s, best) for s in found)))
     return markdown_table(("problem", "constant", *(TITLES[t] for t in tools)), rows)
 

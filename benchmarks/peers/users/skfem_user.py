@@ -148,13 +148,13 @@ def committor(seed, clock):
             break  # clock
         mesh = mesh_with_holes(size)
         basis = fem.Basis(mesh, fem.ElementTriP2())
-        at = lambda k, basis=basis: basis.get_dofs(
-            lambda x: abs(np.hypot(*(x - CENTERS[k][:, None])) - RADIUS) < 0.2 * RADIUS
-        )
+        near = lambda k: lambda x: abs(np.hypot(*(x - CENTERS[k][:, None])) - RADIUS) < 0.04
+        sides = [mesh.facets_satisfying(near(k), boundaries_only=True) for k in (0, 1)]
+        zero, one = basis.get_dofs(sides[0]), basis.get_dofs(sides[1])
         u = basis.zeros()
-        u[at(1)] = 1.0
+        u[one] = 1.0
         matrix = energy.assemble(basis)
-        u = fem.solve(*fem.condense(matrix, x=u, D=np.concatenate([at(0), at(1)])))
+        u = fem.solve(*fem.condense(matrix, x=u, D=np.concatenate([zero, one])))
         note(clock, basis, u)  # clock
 
 
