@@ -5,7 +5,7 @@ from typing import Any
 
 from fkpinn._records import finished
 
-from ._table import TITLES, TOOLS
+from ._table import TITLES, TOOLS, runs_of
 
 _COLORS = {
     "deepxde": "#0072b2", "jinns": "#e69f00", "pina": "#009e73", "jno": "#cc79a7",
@@ -28,11 +28,7 @@ def draw(record: dict[str, Any], path: Path) -> Path:
     for panel, (problem, constant) in zip(panels, record["constant"].items(), strict=False):
         panel.axhline(constant, color="0.75", linewidth=1, linestyle=":")
         for tool in TOOLS:
-            rows = [
-                r for r in record["records"]
-                if r["problem"] == problem and r["tool"] == tool and r["curve"]
-            ]  # fmt: skip
-            for row in rows:
+            for row in runs_of(record, problem, tool):
                 x = [max(point["seconds"], 0.1) for point in row["curve"]]
                 y = [point["error"] for point in row["curve"]]
                 (line,) = panel.loglog(x, y, color=_COLORS[tool], linewidth=1.2, alpha=0.8)

@@ -14,10 +14,6 @@ TITLES = {
     "deepxde": "DeepXDE", "jinns": "jinns", "pina": "PINA", "jno": "jNO", "skfem": "scikit-fem",
     "fkpinn-quick": "fkpinn `quick`", "fkpinn-best": "fkpinn `best`",
 }  # fmt: skip
-SAYS = {
-    "deepxde": "its loss", "jinns": "its loss", "pina": "its loss", "jno": "its loss",
-    "skfem": "nothing", "fkpinn-quick": "an interval", "fkpinn-best": "an interval",
-}  # fmt: skip
 
 
 def short(error: float) -> str:
@@ -69,6 +65,15 @@ def main_budget(summary: Sequence[dict[str, Any]]) -> float | None:
     return statistics.mode(found) if found else None
 
 
+def runs_of(record: dict[str, Any], problem: str, tool: str) -> list[dict[str, Any]]:
+    """Runs that have a curve, with the budget of most runs or, of this package, with none."""
+    budgets = (None, main_budget(record["summary"]))
+    return [
+        r for r in record["records"]
+        if (r["problem"], r["tool"]) == (problem, tool) and r["budget"] in budgets and r["curve"]
+    ]  # fmt: skip
+
+
 def table(record: dict[str, Any], budget: float | None = None) -> str:
     """Median errors at the end, in brackets the worst, a row a problem."""
     summary = record["summary"]
@@ -102,10 +107,7 @@ def same_time(record: dict[str, Any]) -> str:
     rows = []
     for problem in record["constant"]:
         for tool in OURS:
-            own = [
-                r for r in record["records"]
-                if r["problem"] == problem and r["tool"] == tool and r["curve"]
-            ]  # fmt: skip
+            own = runs_of(record, problem, tool)
             if not own:
                 continue
             then = [e for r in own if (e := error_at(r["curve"], budget)) is not None]
@@ -139,10 +141,7 @@ def told(record: dict[str, Any]) -> str:
     rows = []
     for problem in record["constant"]:
         for tool in TOOLS:
-            own = [
-                r for r in record["records"]
-                if r["problem"] == problem and r["tool"] == tool and r["curve"]
-            ]  # fmt: skip
+            own = runs_of(record, problem, tool)
             if not own:
                 continue
             last, certificate = own[0]["curve"][-1], own[0].get("certificate")

@@ -12,13 +12,13 @@ from .._compute import FEW_DIMENSIONS, current, precision
 from .._streams import Stream
 from .._types import Points
 from ..domain import Ball, Box
-from ..problem import Coefficient, Problem, Stable, Uniform
+from ..problem import Coefficient, Problem, Stable, Uniform, smoothing
 from ..sampling import sample_interior
 from ._end import kinks_at_end, smoothed_end
 from ._network import input_functions
 from ._settings import Settings, close_matches
 
-_ALIKE = {"training.early_points": 1.0, "training.late_momentum": 0.0}  # steps, early and late
+ALIKE = {"training.early_points": 1.0, "training.late_momentum": 0.0}  # steps, early and late
 
 PRESETS = {
     "quick": Settings().changed({"training.early_points": 0.5, "training.late_momentum": 0.9}),
@@ -85,7 +85,7 @@ _DRIVEN = {
     "labels.held_out": 0.1,
     "labels.likely": True,
     "labels.bias": False,
-    **_ALIKE,
+    **ALIKE,
     "training.steps": 100,
     "training.polish_steps": 0,
     "training.polish_times": 1,
@@ -120,7 +120,7 @@ _DIFFUSIVE = {
     "labels.p_data": 0.1,
     "labels.n_paths": 64,
     "labels.bias": False,
-    **_ALIKE,
+    **ALIKE,
     "training.momentum": 0.9,
     "training.damping": 1e-6,
     "training.polish_times": 1,
@@ -153,6 +153,8 @@ def settings_for(preset: str, problem: Problem) -> Settings:
         found = found.changed({"network.hard": True})
     elif not smooth:
         found = found.changed({"points.time_power": 1.0})
+    if found.points.time_power or smoothing(problem) is not None:  # their late steps are all averaged
+        found = found.changed({"training.late_momentum": 0.0})
     if problem.dim > FEW_DIMENSIONS and preset != "paper" and smooth:
         found = found.changed({"network.data_inputs": bool(input_functions(problem))})
     if preset in _DRIVEN_HOW and problem.jumps is not None:
@@ -177,7 +179,7 @@ def _jumping(found: Settings, problem: Problem) -> Settings:
     """
     share = min(3.0 * found.labels.p_data, 0.4)
     n = found.points.n_collocation // 3
-    found = found.changed({"points.n_collocation": n, "labels.p_data": share, **_ALIKE})
+    found = found.changed({"points.n_collocation": n, "labels.p_data": share, **ALIKE})
     if isinstance(problem.jumps, Stable):
         last = min(found.training.polish_steps, 20)
         short = {"training.steps": 60, "training.polish_steps": last, "labels.rate": 0.8}

@@ -16,6 +16,7 @@ from ._cuts import batched
 from ._job import Job
 from ._label import label, label_at
 from ._network import harden
+from ._presets import ALIKE
 from ._solution import Solution
 
 _FAR = 0.3  # of the solution, as an error from which on a start saves nothing
@@ -93,8 +94,7 @@ def _near(job: Job, network: AbstractField) -> Job:
     fewer = {
         "training.steps": -(-training.steps // _STEPS),
         "training.adam_steps": -(-training.adam_steps // _STEPS),
-        "training.early_points": 1.0,
-        "training.late_momentum": 0.0,
+        **ALIKE,
     }
     parts = dataclasses.replace(job.parts, network=network)
     return dataclasses.replace(job, settings=job.settings.changed(fewer), parts=parts, start=None)
