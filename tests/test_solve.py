@@ -704,6 +704,16 @@ def test_the_first_steps_take_few_points():
     assert (whole.steps, whole.times) == (40, 1.0)
 
 
+def test_late_steps_have_no_momentum_where_data_have_kinks():
+    """There all late steps are averaged instead."""
+    how = {"diffusion": 0.3, "horizon": 1.0, "boundary": 1.0, "check": False}
+    found = [
+        settings_for("quick", fk.Problem(fk.Interval(0.0, 2.0), **how, terminal=data)).training
+        for data in (lambda x: jnp.abs(x[0] - 1.0), lambda x: (x[0] - 1.0) ** 2)
+    ]
+    assert [training.late_momentum for training in found] == [0.0, 0.9]
+
+
 def test_the_last_steps_may_have_momentum_of_their_own():
     """They count on, so that labels fade on, and the last 20% of them are scaled by 1/k."""
     how = {"training.steps": 50, "training.late_momentum": 0.9}

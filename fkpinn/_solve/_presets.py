@@ -153,7 +153,9 @@ def settings_for(preset: str, problem: Problem) -> Settings:
         found = found.changed({"network.hard": True})
     elif not smooth:
         found = found.changed({"points.time_power": 1.0})
-    if found.points.time_power or smoothing(problem) is not None:  # their late steps are all averaged
+    if (
+        found.points.time_power or smoothing(problem) is not None
+    ):  # their late steps are all averaged
         found = found.changed({"training.late_momentum": 0.0})
     if problem.dim > FEW_DIMENSIONS and preset != "paper" and smooth:
         found = found.changed({"network.data_inputs": bool(input_functions(problem))})
