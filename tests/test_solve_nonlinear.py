@@ -87,9 +87,9 @@ def _certificate(error):
     return fk.Certificate(error, error, error, 0.95, error, 0.0, labels, 1.0)
 
 
-def _rounds(monkeypatch, errors, most=3, left_out=100.0):
+def _rounds(monkeypatch, errors, most=3, left_out=100.0, target=1e-9):
     """Rounds over networks that are numbers, with these errors one after the other."""
-    settings = small.changed({"certificate.rounds": most, "certificate.target": 1e-9})
+    settings = small.changed({"certificate.rounds": most, "certificate.target": target})
     rounds = Rounds(Job.of(fk.catalogue("bratu").problem, settings, "fk-pinn"), Size(1.0), 1.0)
 
     def certify(network, number):
@@ -121,5 +121,9 @@ def test_a_network_that_is_too_far_is_trained_on(monkeypatch):
     saved = _rounds(monkeypatch, [5e-2, 1e-3], most=1)  # though nobody would have expected it
     assert saved.network == 1 and saved.certificate.l2_rel == 1e-3
     assert TooFar(_certificate(0.0), 1e-3).excess > 1e9  # noise may hide the whole error
+    enough = _rounds(monkeypatch, [4e-2, 1e-3], target=0.3)  # 4e-2 and 0.16 that are left out
+    assert enough.network == 0 and enough.certificate is None and enough.rounds == []
+    assert enough.notes[-1] == "with it the error is at most 2.0e-01: target 3.000e-01 reached"
+    assert len(_rounds(monkeypatch, [4e-2, 1e-3], target=0.19).rounds) == 1
     none = _rounds(monkeypatch, [4e-2], most=0)
     assert none.network == 0 and none.certificate is None and none.rounds == []

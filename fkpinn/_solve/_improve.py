@@ -108,6 +108,9 @@ class Rounds:
         network, best, far = self.brought_near(network)
         if far is not None:
             said = [*self.rounds_in_words(), f"no certificate: {far}"]
+            if self.is_near_enough(far):
+                limit = f"with it the error is at most {far.most:.1e}"
+                said += [f"{limit}: target {self.target:.3e} reached"]
             return Improved(network, None, self.done, self.history, said)
         spent, note = len(self.done), ""
         network, best = self.at_its_height(network, best)
@@ -148,8 +151,9 @@ class Rounds:
         best, far = self.certified(network, 0)
         gain = _FIRST_GAIN
         for number in range(1, self.most + 1):
-            hopeless = far is not None and gain ** (self.most - number + 1) < far.excess
-            if far is None or (number > 1 and hopeless):
+            if far is None or self.is_near_enough(far):
+                break
+            if number > 1 and gain ** (self.most - number + 1) < far.excess:
                 break
             began = clock()
             tried = self.train("polish", network, None, number)
@@ -160,6 +164,10 @@ class Rounds:
             if kept:
                 network, best, far = tried, found, now
         return network, best, far
+
+    def is_near_enough(self, far: TooFar) -> bool:
+        """Whether the error is below the target whatever the linear problem leaves out."""
+        return self.target is not None and far.most <= self.target
 
     def at_its_height(self, network: Any, best: Certificate) -> tuple[Any, Certificate]:
         """The network with the height that paths say it has, and its certificate.

@@ -68,6 +68,11 @@ class TooFar(NoCertificate):
         """How many times smaller the remainder would have to be beside the error."""
         return self.remainder / max(_SMALL * self.found.typical, 1e-300)
 
+    @property
+    def most(self) -> float:
+        """The largest relative error that is likely, linearization error included."""
+        return self.found.wider(self.remainder).ci_high
+
 
 class Certificate(NamedTuple):
     """Relative L2 error of a candidate with its confidence limits, and the data behind it.

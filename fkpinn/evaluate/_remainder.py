@@ -5,9 +5,10 @@ source $N = F(w+e) - F(w) - F'(w)e$, of second order in $e$. Paths of the linear
 the first; $\delta(x) = \mathbb{E}_x\int D_s N\,ds$ is what they miss. Their payoffs $Y$ tell how
 large it may be: $Y - e(x)$ is the martingale $\int D\,\sigma^\top\nabla e\cdot dW$, so that the
 variance of $Y$ is the mean of $\int D^2|\sigma^\top\nabla e|^2ds$. Second derivatives of $e$ leave
-no such trace. But they are of the size of the residual over the least variance: over all of space
-and time $\int|\tfrac12\Delta e|^2 \le \int|\partial_te + \tfrac12\Delta e|^2$ for what vanishes at
-the end. So where $F$ reads them, it is tried what $N$ comes to for random ones of that size.
+no such trace. But they are of the size of the residual $R$: over all of space and time
+$\int|\tfrac12\Delta e|^2 \le \int|\partial_te + \tfrac12\Delta e|^2$ for what vanishes at the end.
+So $|A^{1/2}D^2e\,A^{1/2}|$, in coordinates where the covariance $A$ of the noise is the identity,
+is some $2|R|$; where $F$ reads them, it is tried what $N$ comes to for random ones of that size.
 """
 
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from ..sampling import sample_interior
 _FEW = 64  # points at which paths tell how long they take
 _PATHS = 32
 _LAW = 512  # points that tell how large second derivatives are
+_AT_ONCE = 32  # of these points, since each takes many matrices
 _TRIED = 8  # second derivatives of each kind, and their opposites
 
 
@@ -77,7 +79,7 @@ def _second(
         twice = jax.hessian(lambda u, p: given(z, u, p, q), argnums=(0, 1))(u, p)
         (uu, up), (_, pp) = twice
         slopes = given.slopes(z, u, p, q)
-        least = _least(problem, slopes, z)
+        least = jnp.linalg.eigvalsh(_noise(problem, slopes, z))[0]
         growth = slopes.by_u - problem.reaction(z)
         size = lambda a: jnp.sqrt(jnp.sum(a**2))
         return jnp.abs(uu), size(up), jnp.linalg.norm(pp, 2), least, growth
@@ -85,14 +87,19 @@ def _second(
     return jax.vmap(one)(points)
 
 
-def _least(problem: Problem, slopes: Slopes, z: SpaceTimePoint) -> Array:
-    """The least variance of the noise of the linear problem."""
+def _noise(problem: Problem, slopes: Slopes, z: SpaceTimePoint) -> Float[Array, "d d"]:
+    """The covariance of the noise of the linear problem."""
     noise = problem.covariance(z)
-    return jnp.linalg.eigvalsh(noise if slopes.by_q is None else noise + 2.0 * slopes.by_q)[0]
+    return noise if slopes.by_q is None else noise + 2.0 * slopes.by_q
+
+
+def _inverse_root(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    sizes, axes = jnp.linalg.eigh(matrix)
+    return (axes / jnp.sqrt(sizes)[None]) @ axes.T
 
 
 def _directions(dim: int, diagonal: bool, stream: Stream) -> Float[np.ndarray, "k d d"]:
-    """Second derivatives of size one: along one line, and along all."""
+    """Second derivatives of size one: along single lines, and in all directions."""
     rng = stream.generator
     if diagonal:
         some = np.eye(dim)[rng.integers(dim, size=_TRIED)]
@@ -121,11 +128,15 @@ def _tried(
         u, p, q = derivatives(given, w, z)
         slopes = given.slopes(z, u, p, q)
         assert q is not None and slopes.by_q is not None
-        by_q, size = slopes.by_q, 2.0 * typical / _least(problem, slopes, z)
-        left = lambda b: given(z, u, p, q + size * b) - slopes.value - size * jnp.sum(by_q * b)
+        by_q, root = slopes.by_q, _inverse_root(_noise(problem, slopes, z))
+
+        def left(bend: Array) -> Array:
+            change = 2.0 * typical * (root @ bend @ root)
+            return given(z, u, p, q + change) - slopes.value - jnp.sum(by_q * change)
+
         return jnp.max(jnp.abs(jax.vmap(left)(bends)))
 
-    return jax.vmap(one)(points)
+    return jax.lax.map(one, points, batch_size=_AT_ONCE)
 
 
 def _time_spent(

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import fkpinn as fk
+from fkpinn._compute import precision
+from fkpinn._streams import Stream
 from fkpinn.evaluate import DefectPaths
-from fkpinn.evaluate._remainder import remainder
+from fkpinn.evaluate._remainder import _tried, remainder
 
 BRATU, BRATU_EXACT = fk.catalogue("bratu")
 
@@ -107,6 +109,30 @@ def test_the_remainder_is_of_the_size_of_what_is_left_out(kind):
     noise = 4 * np.asarray(found.stderr)
     assert np.all(missed < allowed + noise)
     assert np.max(missed) > 0.02 * np.median(allowed)
+
+
+def test_second_derivatives_of_an_error_may_be_large_where_there_is_little_noise():
+    """What is tried for a problem is the same in coordinates of another size."""
+
+    def most(scale):
+        units = np.array([1.0, scale])
+        bending = lambda Q: 0.2 * jnp.sum(jnp.sqrt(0.1 + (jnp.diag(Q) * units**2) ** 2))
+        exact = lambda t, x: jnp.sin(t + x[0]) + 0.25 * (x[1] / scale) ** 2
+        problem = fk.Problem(
+            fk.Space(2), diffusion=units, horizon=1.0, measure=fk.Along([0.0, 0.0]),
+            terminal=lambda x: exact(1.0, x), nonlinearity=lambda t, x, u, p, Q: bending(Q),
+            check=False,
+        )  # fmt: skip
+        wrong = lambda z: exact(z[0], z[1:]) + 0.1 * jnp.cos(2.0 * z[1]) * z[2] / scale
+        points = Stream(5).generator.uniform(size=(7, 3)) * np.array([1.0, 1.0, scale])
+        bends = np.concatenate([np.diag([1.0, 0.0])[None], np.diag([0.0, 1.0])[None]])
+        with precision("float64"):
+            at = jnp.asarray(points)
+            return np.asarray(_tried(problem, problem.nonlinearity, wrong, at, jnp.asarray(bends)))
+
+    same = most(1.0)
+    assert np.all(same > 0)
+    np.testing.assert_allclose(most(0.1), same, rtol=1e-9)
 
 
 @pytest.mark.broad
