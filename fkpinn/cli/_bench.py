@@ -30,6 +30,7 @@ _OPTIONS = {
     "warm": ("problems", "preset"),
     "scaling": ("repeats",),
     "lbfgs": ("seeds",),
+    "rivals": ("problems", "preset", "seeds"),
     "peers": ("problems", "seeds", "tools", "budget", "jobs"),
 }
 _GROWING = ("dimensions", "peers")  # these add to their record row by row
@@ -58,6 +59,7 @@ class Bench:
     `warm`: time from the solution of a problem that is much alike, beside that from scratch.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
     `lbfgs`: the L-BFGS of this package beside that of optax, from the same networks.
+    `rivals`: values of nonlinear problems beside Deep BSDE and multilevel Picard, in as much time.
     `peers`: eight problems with DeepXDE, jinns, PINA, jNO, scikit-fem and this package; the
     environment variable FKPINN_PEERS names a Python that has them.
 
@@ -83,6 +85,7 @@ class Bench:
             "warm",
             "scaling",
             "lbfgs",
+            "rivals",
             "peers",
         ],
         tyro.conf.Positional,
@@ -103,7 +106,7 @@ class Bench:
     """Folder for networks and single results, from which an interrupted benchmark continues. By
     default a folder in runs with the benchmark's name."""
     preset: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Preset of the trainings; `quick` by default, `best` for `dimensions`."""
+    """Preset of the trainings; `quick` by default, `best` for `dimensions` and `rivals`."""
     seeds: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Trainings of each kind; 3 by default, 1 for `refresh` and `certificates`."""
     problems: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="P ...")] = None

@@ -1,6 +1,7 @@
 """`fkpinn bench` at tiny sizes: what the records hold, and that the yardsticks are right."""
 
 import functools
+import importlib
 import json
 import os
 import shutil
@@ -29,6 +30,7 @@ sizes = _bench._load("sizes")
 dimensions = _bench._load("dimensions")
 scaling = _bench._load("scaling")
 lbfgs = _bench._load("lbfgs")
+rivals = _bench._load("rivals")
 from benchmarks._common import met_points, run_process  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -518,3 +520,42 @@ def test_scaling_measures(monkeypatch):
     assert len(found["steps"]) == 8 and all(row["seconds"] > 0 for row in found["steps"])
     assert all(value >= 0 for value in found["costs"].values())
     assert [row["devices"] for row in found["predicted"][:4]] == [1, 8, 64, 512]
+
+
+def test_rivals_get_as_much_time_as_the_run_they_stand_beside(monkeypatch, capsys):
+    """Values are judged by their error and by that of the linear answer."""
+    given = []
+    values = {"fkpinn": 0.31, "bsde": 0.33, "picard": 0.3}
+
+    def one(tool, problem, seed, preset, seconds):
+        given.append((tool, seconds))
+        limits = [0.3, 0.32] if tool == "fkpinn" else None
+        errors = None if tool == "picard" else {"l2_rel": 0.02, "skill": 0.2}
+        return {"value": values[tool], "limits": limits, "errors": errors, "seconds": 7.0 + seed}
+
+    monkeypatch.setattr(rivals._run, "_one", one)
+    monkeypatch.setattr(rivals._run, "_PATHS", 4000)
+    words = ["bench", "rivals", "--problems", "allen-cahn-20d", "--seeds", "2"]
+    assert main([*words, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert given == [
+        ("fkpinn", 0.0), ("bsde", 7.0), ("picard", 7.0),
+        ("fkpinn", 0.0), ("bsde", 8.0), ("picard", 8.0),
+    ]  # fmt: skip
+    rows = {row["tool"]: row for row in record["records"]}
+    true, linear = 0.30869855, 0.3157225
+    np.testing.assert_allclose(rows["bsde"]["value_error"], 0.33 / true - 1, rtol=1e-6)
+    np.testing.assert_allclose(rows["bsde"]["linear"], linear, rtol=0.01)
+    trivial = rows["bsde"]["linear"] / true - 1
+    np.testing.assert_allclose(rows["bsde"]["value_skill"], (0.33 / true - 1) / trivial, rtol=1e-6)
+    page = rivals.page(record)
+    assert "| `allen-cahn-20d` | fkpinn | 0.31 | 0.3086985 |" in page and "| 2 of 2 |" in page
+    assert "| `allen-cahn-20d` | picard | 0.3 |" in page and "| none | – | – | 8 |" in page
+
+
+def test_steps_of_a_rival_that_fit_into_some_seconds():
+    one = importlib.import_module("benchmarks.rivals._one")
+    assert one.affordable_steps(100.0, total=30.0, training=20.0, steps=200) == 900
+    assert one.affordable_steps(5.0, total=30.0, training=20.0, steps=200) == 1
+    found = one.picard("allen-cahn-20d", 0, "quick", 1.0)
+    assert found["levels"] >= 1 and abs(found["value"] / 0.30869855 - 1) < 0.5
