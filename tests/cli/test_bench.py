@@ -559,3 +559,15 @@ def test_steps_of_a_rival_that_fit_into_some_seconds():
     assert one.affordable_steps(5.0, total=30.0, training=20.0, steps=200) == 1
     found = one.picard("allen-cahn-20d", 0, "quick", 1.0)
     assert found["levels"] >= 1 and abs(found["value"] / 0.30869855 - 1) < 0.5
+
+
+@pytest.mark.broad
+def test_exits_record(capsys):
+    words = ["bench", "exits", "--paths", "4000", "--repeats", "1", "--json"]
+    assert main(words) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [(r["alpha"], r["from"]) for r in record["records"]] == [
+        (1.0, "center"), (1.0, "disk"), (1.5, "center"), (1.5, "disk"),
+    ]  # fmt: skip
+    assert all(r["rate"] == r["paths"] / r["seconds"][0] for r in record["records"])
+    assert main(["bench", "exits", "--paths", "10"]) == 2

@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import expm
 
 import fkpinn as fk
-from fkpinn._compute import Lanes
+from fkpinn._compute import Lanes, precision
 from fkpinn._words import Words
 from fkpinn.sde import (
     BridgeExit,
@@ -24,7 +24,7 @@ from fkpinn.sde import (
 from fkpinn.sde._jump import stepped, until_jump
 from fkpinn.sde._lane import Jumping, Lane, Numbers, Varying
 from fkpinn.sde._spheres import screening, source_radii, source_weight
-from fkpinn.sde._stable_spheres import _power, exit_shares, source_shares
+from fkpinn.sde._stable_spheres import _power, exit_shares, on_circle, source_shares
 from fkpinn.sde._walk import _pieces, _widths
 
 OVERSHOOT = 0.5825971579390107  # -zeta(1/2) / sqrt(2 pi)
@@ -483,6 +483,18 @@ def test_powers(exponent):
         np.testing.assert_allclose(_power(number(x), exponent), x**exponent, 1e-12, atol=1e-200)
     roots = "sqrt" in str(jax.make_jaxpr(lambda x: _power(x, exponent))(number(1.0)))
     assert roots == (exponent in (0.5, 1.5))  # general powers are slow
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cosine_and_sine_of_a_share_of_a_turn(dtype):
+    shares = np.concatenate([np.linspace(0.0, 1.0, 4001), np.arange(9) / 8 + 1e-9])
+    with precision(dtype):
+        shares = np.asarray(jnp.asarray(shares), dtype)
+        found = jax.jit(jax.vmap(on_circle))(jnp.asarray(shares))
+    turn = 2 * np.pi * shares.astype(np.float64)
+    most = 1.2 * np.finfo(dtype).eps * 4
+    np.testing.assert_allclose(found[0], np.cos(turn), atol=most, rtol=0)
+    np.testing.assert_allclose(found[1], np.sin(turn), atol=most, rtol=0)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 1.5])
