@@ -31,7 +31,7 @@ _OPTIONS = {
     "scaling": ("repeats",),
     "lbfgs": ("seeds",),
     "rivals": ("problems", "preset", "seeds"),
-    "exits": ("paths", "repeats"),
+    "jumps": ("paths", "repeats"),
     "peers": ("problems", "seeds", "tools", "budget", "jobs"),
 }
 _GROWING = ("dimensions", "peers")  # these add to their record row by row
@@ -61,7 +61,7 @@ class Bench:
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
     `lbfgs`: the L-BFGS of this package beside that of optax, from the same networks.
     `rivals`: values of nonlinear problems beside Deep BSDE and multilevel Picard, in as much time.
-    `exits`: exits a second of a stable process from a disk, by walks on spheres.
+    `jumps`: exits a second of stable processes, and a step with jumps over one without.
     `peers`: eight problems with DeepXDE, jinns, PINA, jNO, scikit-fem and this package; the
     environment variable FKPINN_PEERS names a Python that has them.
 
@@ -88,7 +88,7 @@ class Bench:
             "scaling",
             "lbfgs",
             "rivals",
-            "exits",
+            "jumps",
             "peers",
         ],
         tyro.conf.Positional,
@@ -99,10 +99,10 @@ class Bench:
     `intervals` and `slopes`. For `families`: number of parameter values, 20 by default."""
     paths: Annotated[int | None, tyro.conf.arg(metavar="M")] = None
     """Paths per point; by default 1000 for `paths` and `slopes`, 500 for `labels`, 256 for
-    `intervals`. For `exits`: of all points together, 1000000 by default."""
+    `intervals`. For `jumps`: of all points together, 1000000 by default."""
     repeats: Annotated[int | None, tyro.conf.arg(metavar="R")] = None
-    """Number of timings, of which the median is reported; by default 5 for `paths` and `exits`, 9
-    for `step`, 3 for `scaling`. For `inverse`: number of data sets, 100 by default."""
+    """Number of timings, of which the median is reported; by default 5 for `paths`, 9 for `step`
+    and `jumps`, 3 for `scaling`. For `inverse`: number of data sets, 100 by default."""
     max_paths: Annotated[int | None, tyro.conf.arg(metavar="K")] = None
     """Largest total number of paths in the sweep of `labels`; 1000000 by default."""
     folder: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

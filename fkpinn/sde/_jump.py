@@ -10,11 +10,17 @@ from ..problem import CompoundPoisson, Problem, Stable
 from ._lane import Jumping, Lane
 
 
-def start_jumping(word: UInt32[Array, ""], zero: Scalar) -> Jumping:
+def start_jumping(problem: Problem, word: UInt32[Array, ""], zero: Scalar) -> Jumping:
     """What a path that jumps carries along, from a random word."""
     words, uniform = Words(word).uniform(zero.dtype)
-    none = jnp.zeros((), jnp.int32)
-    return Jumping(words, -jnp.log(uniform), zero, none, none)
+    none, jumps = jnp.zeros((), jnp.int32), problem.jumps
+    wait = _waiting(jumps, uniform) if isinstance(jumps, CompoundPoisson) else zero
+    return Jumping(words, wait, zero, none, none)
+
+
+def _waiting(jumps: CompoundPoisson, uniform: Scalar) -> Scalar:
+    """Time until the next jump; an exponential law."""
+    return -jnp.log(uniform) / max(jumps.highest, 1e-30)
 
 
 def whole_time(lane: Lane) -> Scalar:
@@ -35,9 +41,7 @@ def until_jump(problem: Problem, lane: Lane, dt: Scalar) -> tuple[Scalar, Bool[A
         dt = jnp.minimum(dt, jnp.maximum(whole_time(lane) - jumping.elapsed, 0.0))
     if not isinstance(jumps, CompoundPoisson):
         return dt, jnp.ones((), bool)
-    wait = jumping.clock / max(jumps.highest, 1e-30)
-    due = wait <= dt
-    return jnp.where(due, wait, dt), due
+    return jnp.minimum(jumping.clock, dt), jumping.clock <= dt
 
 
 def stepped(
@@ -62,9 +66,8 @@ def stepped(
     assert jumping is not None
     elapsed = jumping.elapsed + dt
     if isinstance(jumps, CompoundPoisson):
-        clock = jumping.clock - dt * jumps.highest
         waits = (due & ~ended).astype(jnp.int32)
-        state = jumping._replace(clock=clock, elapsed=elapsed, due=waits)
+        state = jumping._replace(clock=jumping.clock - dt, elapsed=elapsed, due=waits)
         return lane._replace(jumping=state), x, ended
     assert isinstance(jumps, Stable)
     moved = lane._replace(jumping=jumping._replace(elapsed=elapsed))
@@ -109,7 +112,7 @@ def _proposed(
     """A new clock, and where the jump leads; rates below their bound let some proposals pass."""
     dtype, dim = x.dtype, problem.dim
     words, uniform = words.uniform(dtype)
-    clock = -jnp.log(uniform)
+    clock = _waiting(jumps, uniform)
     words, jump = jumps.law.jump(words, dim, dtype)
     y = x + jump
     if jumps.rate.function is None and float(np.asarray(jumps.rate.constant)) == jumps.highest:

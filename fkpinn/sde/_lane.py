@@ -57,7 +57,7 @@ class Jumping(NamedTuple):
     """Of a path that jumps: its steps end at jumps, so it carries its time along."""
 
     words: Words
-    clock: Scalar  # until the next jump, in mean times between two
+    clock: Scalar  # time until the next jump
     elapsed: Scalar
     out: Int32[Array, ""]  # 1 if the last jump led outside
     due: Int32[Array, ""]  # 1 if it waits where it jumps

@@ -17,7 +17,7 @@ from ._lane import FORGET, AbstractWalk, Control, Lane, Need, Numbers, absorbed_
 from ._reflect import Wall, collect_flux, discounted, meet_walls, nearest_end
 from ._stepper import AbstractStepper
 
-_UNTIL_JUMPS = 4  # steps after which paths jump that wait for it
+_UNTIL_JUMPS = 8  # steps after which paths jump that wait for it
 
 Noise: TypeAlias = Float[Array, " m"]
 Drawn: TypeAlias = Float[Array, " w"]

@@ -965,7 +965,7 @@ def _start(
     )
     own = lambda use: words(PathStream(queue.seed, lane.point, lane.path), lane.step, use)[0]
     if problem.jumps is not None:
-        lane = lane._replace(jumping=start_jumping(own(_JUMPS), zero))
+        lane = lane._replace(jumping=start_jumping(problem, own(_JUMPS), zero))
     if not visits:
         return lane
     word = own(_VISITS)

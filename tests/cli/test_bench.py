@@ -31,6 +31,7 @@ dimensions = _bench._load("dimensions")
 scaling = _bench._load("scaling")
 lbfgs = _bench._load("lbfgs")
 rivals = _bench._load("rivals")
+jumps = _bench._load("jumps")
 from benchmarks._common import met_points, run_process  # noqa: E402
 from benchmarks.paths._c import Kernel  # noqa: E402
 from benchmarks.paths._numpy import time_numpy  # noqa: E402
@@ -562,12 +563,16 @@ def test_steps_of_a_rival_that_fit_into_some_seconds():
 
 
 @pytest.mark.broad
-def test_exits_record(capsys):
-    words = ["bench", "exits", "--paths", "4000", "--repeats", "1", "--json"]
-    assert main(words) == 0
+def test_speed_of_jumps_record(monkeypatch, capsys):
+    monkeypatch.setattr(jumps._run, "_POINTS", 10)
+    assert main(["bench", "jumps", "--paths", "400", "--repeats", "1", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert [(r["alpha"], r["from"]) for r in record["records"]] == [
+    assert [(r["alpha"], r["from"]) for r in record["exits"]] == [
         (1.0, "center"), (1.0, "disk"), (1.5, "center"), (1.5, "disk"),
     ]  # fmt: skip
-    assert all(r["rate"] == r["paths"] / r["seconds"][0] for r in record["records"])
-    assert main(["bench", "exits", "--paths", "10"]) == 2
+    assert all(r["rate"] == r["paths"] / r["seconds"][0] for r in record["exits"])
+    assert [r["dim"] for r in record["steps"]] == [1] * 4 + [2] * 4
+    for step in record["steps"]:
+        ((diffusion, jumping),) = step["ns_diffusion_and_jumping"]
+        assert step["ratio"] == jumping / diffusion > 0
+    assert main(["bench", "jumps", "--paths", "10"]) == 2
