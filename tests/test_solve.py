@@ -36,6 +36,7 @@ from fkpinn._solve import (
     solve,
 )
 from fkpinn._solve._certify import compile_ahead
+from fkpinn._solve._end import half_waves_at_end
 from fkpinn._solve._improve import corrected, height
 from fkpinn._solve._job import Parts
 from fkpinn._solve._methods import Weighted, natural_phases, polisher
@@ -573,6 +574,23 @@ def test_presets_look_at_data_at_the_end_of_time():
     )  # fmt: skip
     kept = settings_for("quick", knocked)  # the end is, smoothed, the walls are not
     assert kept.network.hard and kept.points.n_boundary > 8 and kept.points.time_power == 0.0
+
+
+def test_networks_read_initial_data_that_rise_and_fall_many_times():
+    """In few dimensions, as many as the formula of the data says; not where they have kinks."""
+
+    def heat(waves, dim=2):
+        start = lambda x: jnp.sin(waves * jnp.pi * x[0])
+        return fk.heat(fk.Box([0.0] * dim, [1.0] * dim), start, horizon=1.0)
+
+    for waves, dim in ((4, 2), (20, 1)):
+        assert half_waves_at_end(heat(waves, dim)) == pytest.approx(waves, rel=0.08)
+    assert half_waves_at_end(fk.heat(fk.Interval(0.0, 1.0), 1.0, horizon=1.0)) == 0.0
+    assert half_waves_at_end(fk.Problem(fk.Interval(0.0, 1.0), source=1.0)) == 0.0
+    reads = lambda preset, problem: settings_for(preset, problem).network.data_inputs
+    assert reads("quick", heat(12)) and reads("best", heat(12))
+    assert not reads("quick", heat(3)) and not reads("paper", heat(12))
+    assert not reads("quick", fk.catalogue("uncertain-volatility").problem)
 
 
 @pytest.fixture

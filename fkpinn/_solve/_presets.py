@@ -14,7 +14,7 @@ from .._types import Points
 from ..domain import Ball, Box
 from ..problem import Coefficient, Problem, Stable, Uniform, smoothing
 from ..sampling import sample_interior
-from ._end import kinks_at_end, smoothed_end
+from ._end import half_waves_at_end, kinks_at_end, smoothed_end
 from ._network import input_functions
 from ._settings import Settings, close_matches
 
@@ -138,6 +138,7 @@ _DIFFUSIVE_ON_CPU = {
     "quick": {"network.widths": (32, 32, 32), "training.steps": 120, "training.polish_steps": 40},
     "best": {"network.widths": (48, 48, 48), "training.steps": 150, "training.polish_steps": 100},
 }
+_HALF_WAVES = 8.0  # of initial data across the domain, which a network of coordinates cannot learn
 _PECLET = 8.0  # above which drift counts
 # points of a step, of which half are on the boundary unless data are built in, and the most there
 _ROWS = {"quick": (3000, 6000), "best": (4500, 10_000)}
@@ -157,7 +158,8 @@ def settings_for(preset: str, problem: Problem) -> Settings:
         found.points.time_power or smoothing(problem) is not None
     ):  # their late steps are all averaged
         found = found.changed({"training.late_momentum": 0.0})
-    if problem.dim > FEW_DIMENSIONS and preset != "paper" and smooth:
+    fast = not smoothed and half_waves_at_end(problem) > _HALF_WAVES
+    if (problem.dim > FEW_DIMENSIONS or fast) and preset != "paper" and smooth:
         found = found.changed({"network.data_inputs": bool(input_functions(problem))})
     if preset in _DRIVEN_HOW and problem.jumps is not None:
         return _jumping(found, problem)
