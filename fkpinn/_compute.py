@@ -257,8 +257,12 @@ def quickly_compiled(function: Callable[..., _R]) -> Callable[..., _R]:
 
 def is_traced(*arguments: Any) -> bool:
     """Whether this is part of something that is being compiled or differentiated."""
-    given = jnp.zeros(()), *jax.tree.leaves(arguments)
-    return any(isinstance(leaf, Tracer) for leaf in given)
+    return has_tracers(jnp.zeros(()), *arguments)
+
+
+def has_tracers(*arguments: Any) -> bool:
+    """Whether some of these numbers are known only when what is being compiled runs."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments))
 
 
 def few_sizes(n: int) -> int:

@@ -11,8 +11,7 @@ from jaxtyping import Array, Float
 from .._compute import precision, quickly_compiled
 from .._field import AbstractField
 from .._streams import Stream
-from ..domain import AbstractDomain
-from ..problem import Problem
+from ..problem import Problem, Region
 from ..sampling import sample_interior
 from ..train import precision as precision_of
 
@@ -31,15 +30,15 @@ def batched(function: Callable[..., Any], points: Float[Array, "n z"]) -> Array:
 
 
 @quickly_compiled
-def contained(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
-    """Whether places lie in the domain."""
-    return jax.vmap(domain.contains)(x)
+def contained(region: Region, points: Float[Array, "n z"]) -> Array:
+    """Whether points lie in the domain."""
+    return jax.vmap(region.contains)(points)
 
 
 @quickly_compiled
-def in_closure(domain: AbstractDomain, x: Float[Array, "n d"]) -> Array:
-    """Whether places lie in the domain or on its boundary, up to rounding; NaN does not."""
-    return jax.vmap(domain.signed_distance)(x) <= 1e-6 * domain.diameter()
+def in_closure(region: Region, points: Float[Array, "n z"]) -> Array:
+    """Whether points lie in the domain or on its boundary, up to rounding; NaN does not."""
+    return jax.vmap(region.signed_distance)(points) <= 1e-6 * region.domain.diameter()
 
 
 def center(problem: Problem) -> np.ndarray:
@@ -55,9 +54,16 @@ def center(problem: Problem) -> np.ndarray:
     lower, upper = problem.domain.bounding_box()
     middle = 0.5 * (lower + upper)
     mean = np.where(np.abs(mean - middle) <= _CHANCE * chance, middle, mean)
-    if bool(contained(problem.domain, jnp.asarray(mean[None], float))[0]):
+    if _inside(problem, mean[None])[0]:
         return mean
     return drawn[np.argmin(np.sum((drawn - mean) ** 2, axis=1))]
+
+
+def _inside(problem: Problem, space: np.ndarray) -> np.ndarray:
+    """Whether places lie in the domain, that of the middle of a family."""
+    layout = problem.layout
+    points = layout.points(layout.start, space, layout.middle())
+    return np.asarray(contained(problem.region, jnp.asarray(points, float)))
 
 
 class Section(NamedTuple):
@@ -190,7 +196,7 @@ def profile(problem: Problem, network: AbstractField, truth: Any) -> dict[str, n
     middle, found = center(problem), {}
     diagonal = np.full(problem.dim, problem.dim**-0.5)
     for k, direction in enumerate((np.eye(problem.dim)[0], diagonal)):
-        at = _inside(problem, middle, direction)
+        at = _along(problem, middle, direction)
         found |= _curve(f"line_{k}", at, problem, network, truth, middle + at[:, None] * direction)
     key = (Stream(0) / "cloud").key
     drawn = problem.layout.space(np.asarray(sample_interior(problem, _CLOUD, key=key), np.float64))
@@ -198,14 +204,13 @@ def profile(problem: Problem, network: AbstractField, truth: Any) -> dict[str, n
     return {"center": middle, **found, **_curve("cloud", at, problem, network, truth, drawn)}
 
 
-def _inside(problem: Problem, middle: np.ndarray, direction: np.ndarray) -> np.ndarray:
+def _along(problem: Problem, middle: np.ndarray, direction: np.ndarray) -> np.ndarray:
     """Distances along a line through `middle`, from where it enters the domain to where it ends."""
     lower, upper = problem.domain.bounding_box()
     moving = direction != 0
     ends = np.stack([lower - middle, upper - middle])[:, moving] / direction[moving]
     at = np.linspace(np.max(ends.min(axis=0)), np.min(ends.max(axis=0)), _LOOK)
-    space = jnp.asarray(middle + at[:, None] * direction, float)
-    within = np.append(at[np.asarray(contained(problem.domain, space))], 0.0)
+    within = np.append(at[_inside(problem, middle + at[:, None] * direction)], 0.0)
     return np.linspace(within.min(), within.max(), _NODES)
 
 
@@ -232,11 +237,11 @@ def _values(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Of the network and the reference at places; by default the equation has had all its time."""
     with precision(precision_of(network)):
-        places = jnp.asarray(space, float)
-        inside = np.asarray(contained(problem.domain, places))
         when = problem.layout.start if time is None else time
         given = problem.layout.middle() if values is None else values
-        points = problem.layout.point(when, places, given)[inside]
+        points = problem.layout.point(when, jnp.asarray(space, float), given)
+        inside = np.asarray(contained(problem.region, points))
+        points = points[inside]
 
         def spread(found) -> np.ndarray:
             full = np.full(len(space), np.nan)

@@ -70,7 +70,8 @@ def solution_grid(
             f"along each of {len(where.axes)} axes, at {count} times."
         )
     layout, (axes, space) = problem.layout, grid_over(problem, where, nodes)
-    inside = np.asarray(in_closure(problem.domain, jnp.asarray(space, float)))
+    places = layout.points(layout.start, space)
+    inside = np.asarray(in_closure(problem.region, jnp.asarray(places, float)))
     if not inside.any():
         raise ValueError(
             "No node of the grid lies in the domain; choose other coordinates in `at`, or more "
@@ -104,7 +105,7 @@ def _fields(
     if corrected is None:
         return fields
     # on the boundary there are data, and no paths
-    inner = np.asarray(contained(problem.domain, jnp.asarray(problem.layout.space(points), float)))
+    inner = np.asarray(contained(problem.region, jnp.asarray(points, float)))
     better, low, high = (np.full(len(points), np.nan) for _ in range(3))
     if inner.any():
         better[inner], low[inner], high[inner] = corrected(points[inner])

@@ -176,8 +176,7 @@ class Solution(eqx.Module):
             fine = np.all((rows >= lower - slack) & (rows <= upper + slack), axis=1)
             where = "the bounding box of the domain"
         else:
-            places = self.layout.space(jnp.atleast_2d(array))
-            fine = np.array(in_closure(self.problem.domain, places))
+            fine = np.array(in_closure(self.problem.region, jnp.atleast_2d(array)))
             least, most = self.layout.ranges()
             slack, ahead = 1e-6 * (most - least), self.layout.values(rows)
             fine &= np.all((ahead >= least - slack) & (ahead <= most + slack), axis=1)

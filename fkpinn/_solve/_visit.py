@@ -90,10 +90,10 @@ def _exits(problem: Problem, found: Visits, stream: Stream) -> BoundaryPoints | 
 @eqx.filter_jit
 def _at_wall(problem: Problem, ends: Points) -> tuple[Array, ...]:
     """The nearest points of the boundary, their normals and parts, and how far they are."""
-    domain, layout = problem.domain, problem.layout
+    layout = problem.layout
 
     def one(end):
-        x = layout.space(end)
+        x, domain = layout.space(end), problem.domain_at(end)
         wall = domain.project(x)
         distance = jnp.abs(domain.signed_distance(x))
         at = layout.placed(layout.ahead(end), wall)

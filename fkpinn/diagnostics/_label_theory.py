@@ -78,7 +78,7 @@ def payoffs(
     start = jnp.asarray([point], jnp.float32)
     if start.shape != (1, problem.n_coords):
         raise ValueError(f"`point` must have {problem.n_coords} coordinates; got {point}.")
-    if not bool(problem.domain.contains(problem.space(start[0]))):
+    if not bool(problem.region.contains(start[0])):
         raise ValueError(f"`point` must lie inside the domain; got {point}.")
     paths = (Stream(seed) / "paths").seed
     plan = Plan(problem, choose_scheme(problem, scheme).walk, start, n_paths, dt, None, paths)

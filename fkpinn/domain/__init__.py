@@ -18,4 +18,5 @@ from ._factor import inverse_shares as inverse_shares
 from ._halfspace import HalfSpace as HalfSpace
 from ._polygon import Polygon as Polygon
 from ._polygon import RegularPolygon as RegularPolygon
+from ._shapes import Shapes as Shapes
 from ._space import Space as Space

@@ -1,6 +1,7 @@
 """Balls in any dimension."""
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,12 +17,16 @@ from ._base import (
     Hull,
     InteriorDraw,
     Segment,
+    Size,
     Window,
+    bare,
     finite_array,
     frozen,
     length,
     like,
+    moving,
     name_parts,
+    number,
     unit,
 )
 
@@ -37,23 +42,28 @@ class Ball(AbstractDomain):
         name: the name of the boundary.
     """
 
-    center: tuple[float, ...] = eqx.field(static=True)
-    radius: float = eqx.field(static=True)
+    center: Any = eqx.field(static=True)  # a tuple of floats, or `Moving`
+    radius: Any = eqx.field(static=True)
     parts: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, center: Numbers, radius: Numbers, *, name: Names = "outer"):
-        self.center = frozen(finite_array("Ball(center=...)", center, (None,)))
-        self.radius = frozen(finite_array("Ball(radius=...)", radius, ()))
-        if not self.center:
+        self.center = frozen(finite_array("Ball(center=...)", center, (None,), may_move=True))
+        self.radius = frozen(finite_array("Ball(radius=...)", radius, (), may_move=True))
+        if self.dim == 0:
             raise ValueError("`Ball(center=...)` must have at least one coordinate; got none.")
-        if self.radius <= 0:
+        if not moving(self.radius) and self.radius <= 0:
             raise ValueError(f"`Ball(radius=...)` must be positive; got {radius}.")
         self.parts, _ = name_parts("Ball", name, 1, "a ball has one part")
 
     @property
     def dim(self) -> int:
         """Dimension of space."""
-        return len(self.center)
+        return len(bare(self.center))
+
+    @property
+    def moves(self) -> bool:
+        """Whether some of its numbers are those of a computation."""
+        return moving(self.center, self.radius)
 
     def centers(self) -> tuple[tuple[float, ...], ...]:
         """Its own."""
@@ -71,7 +81,7 @@ class Ball(AbstractDomain):
 
     def signed_distance(self, x: Point) -> Scalar:
         """Distance to the sphere, negative inside."""
-        return length(x - like(x, self.center)) - self.radius
+        return length(x - like(x, self.center)) - number(x, self.radius)
 
     def normal(self, x: Point) -> Vector:
         """Radial direction; the first axis at the center."""
@@ -79,7 +89,7 @@ class Ball(AbstractDomain):
 
     def project(self, x: Point) -> Point:
         """Nearest point of the sphere."""
-        return like(x, self.center) + self.radius * self.normal(x)
+        return like(x, self.center) + number(x, self.radius) * self.normal(x)
 
     def part_distance(self, x: Point) -> Float[Array, " parts"]:
         """Distance to the sphere."""
@@ -89,16 +99,20 @@ class Ball(AbstractDomain):
         """A parabola inside, the distance outside."""
         if outside:
             return self.signed_distance(x)
-        return (self.radius - jnp.sum((x - like(x, self.center)) ** 2) / self.radius) / 2.0
+        radius = number(x, self.radius)
+        return (radius - jnp.sum((x - like(x, self.center)) ** 2) / radius) / 2.0
 
     def bounding_box(self) -> Window:
         """The circumscribed cube."""
-        center = np.asarray(self.center)
-        return center - self.radius, center + self.radius
+        center, radius = self._numbers()
+        return center - radius, center + radius
 
-    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+    def enclosing_ball(self) -> tuple[Any, Size]:
         """The ball itself."""
-        return np.asarray(self.center), self.radius
+        return self._numbers()
+
+    def _numbers(self) -> tuple[Any, Any]:
+        return self.arrays.asarray(bare(self.center)), bare(self.radius)
 
     def distance_range(self, hull: Hull) -> tuple[float, float]:
         """From the nearest and the farthest point of the box."""
@@ -110,39 +124,43 @@ class Ball(AbstractDomain):
         bounds = hull.tighten(near, far, middle)
         return bounds[0] - self.radius, bounds[1] - self.radius
 
-    def volume(self) -> float:
+    def volume(self) -> Size:
         """Volume of the ball; in hundreds of dimensions it may be too small or large to tell."""
         d = self.dim
+        if self.moves:
+            size = jnp.log(math.sqrt(math.pi) * bare(self.radius))
+            return jnp.exp(d * size - math.lgamma(d / 2 + 1))
         if d < _MANY:
             return math.pi ** (d / 2) / math.gamma(d / 2 + 1) * self.radius**d
         with np.errstate(over="ignore", under="ignore"):
             logarithm = d * math.log(math.sqrt(math.pi) * self.radius) - math.lgamma(d / 2 + 1)
             return float(np.exp(logarithm))
 
-    def areas(self) -> dict[str, float]:
+    def areas(self) -> dict[str, Size]:
         """Area of the sphere."""
-        return {self.parts[0]: self.dim * self.volume() / self.radius}
+        return {self.parts[0]: self.dim * self.volume() / bare(self.radius)}
 
     def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
         """Radius from the last coordinate, direction from the others."""
-        r = self.radius * u[-1] ** (1.0 / self.dim) if self.dim > 1 else None
-        if r is None:  # an interval: one coordinate is both
-            point = like(u, self.center) + self.radius * (2.0 * u - 1.0)
+        radius = number(u, self.radius)
+        if self.dim == 1:  # an interval: one coordinate is both
+            point = like(u, self.center) + radius * (2.0 * u - 1.0)
         else:
+            r = radius * u[-1] ** (1.0 / self.dim)
             point = like(u, self.center) + r * self._direction(u[:-1])
         return InteriorDraw(point, jnp.array(True))
 
     def boundary_map(self, u: Float[Array, " q"], surface: int | None = None) -> BoundaryDraw:
         """A uniform direction."""
         n = self._direction(u)
-        point = like(u, self.center) + self.radius * n
+        point = like(u, self.center) + number(u, self.radius) * n
         return BoundaryDraw(point, n, jnp.array(0), jnp.array(True))
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Nothing is rejected: the volume."""
         return self.volume()
 
-    def proposal_area(self, surface: int | None = None) -> float:
+    def proposal_area(self, surface: int | None = None) -> Size:
         """Nothing is rejected: the area."""
         return self.areas()[self.parts[0]]
 

@@ -10,12 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._compute import has_tracers
 from .._types import Point, Scalar, Vector
 
 _SMALL = 0.1  # a surface is small if it has less than this part of an equal share of the area
 _SHARE = 0.5  # of an equal share, for a small surface in `fair_mixture`
 
-Window = tuple[np.ndarray, np.ndarray]  # an axis-aligned box: lower and upper corner
+Size = Any  # a float; of a set that moves, an array of JAX
+Window = tuple[Any, Any]  # an axis-aligned box: lower and upper corner, arrays of NumPy or of JAX
 Remains = Literal["all", "some", "none"]
 Mixture = tuple[tuple[int | None, float], ...]  # surfaces (None: all of them), and their weights
 
@@ -79,7 +81,8 @@ class AbstractDomain(eqx.Module):
     Points are drawn by mapping the unit cube to the set (`interior_map`, `boundary_map`), so that
     random points, low-discrepancy points and volumes share one formula. Numbers that describe the
     shape are static (they may be used in Python control flow and are constants to the compiler),
-    kept in double precision and cast to the precision of the point.
+    kept in double precision and cast to the precision of the point. Only the set of one point of a
+    `Shapes` domain has numbers of a computation (`moves`); it is for questions about points.
     """
 
     dim: eqx.AbstractVar[int]
@@ -119,15 +122,15 @@ class AbstractDomain(eqx.Module):
         return ()
 
     @abc.abstractmethod
-    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+    def enclosing_ball(self) -> tuple[Any, Size]:
         """Center and radius of a ball that contains the set."""
 
     @abc.abstractmethod
-    def volume(self) -> float:
+    def volume(self) -> Size:
         """Volume of the set (length in 1-D, area in 2-D)."""
 
     @abc.abstractmethod
-    def areas(self) -> dict[str, float]:
+    def areas(self) -> dict[str, Size]:
         """Surface area of each part (a count of points in 1-D, a length in 2-D)."""
 
     @abc.abstractmethod
@@ -144,11 +147,11 @@ class AbstractDomain(eqx.Module):
         """
 
     @abc.abstractmethod
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Volume the interior map spreads its points over, those not kept included."""
 
     @abc.abstractmethod
-    def proposal_area(self, surface: int | None = None) -> float:
+    def proposal_area(self, surface: int | None = None) -> Size:
         """Area the boundary map spreads its points over, those not kept included."""
 
     @abc.abstractmethod
@@ -158,6 +161,24 @@ class AbstractDomain(eqx.Module):
     @abc.abstractmethod
     def outline(self) -> tuple[Segment | Circle, ...]:
         """Curves that together contain the boundary of a two-dimensional set."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether some of its numbers are those of a computation."""
+        return False
+
+    @property
+    def arrays(self) -> Any:
+        """The library for its numbers: NumPy, or `jax.numpy` if it moves."""
+        return jnp if self.moves else np
+
+    def at(self, values: Array | np.ndarray) -> "AbstractDomain":
+        """The set for given values of all parameters of a problem; most sets have none."""
+        return self
+
+    def members(self) -> tuple["AbstractDomain", ...]:
+        """Sets that stand for a family of them; of most domains the set itself."""
+        return (self,)
 
     def level(self, x: Point) -> Scalar:
         """The signed distance inside, anything positive outside, NaN for NaN; cheap."""
@@ -301,9 +322,40 @@ def ball_around(window: Window) -> tuple[np.ndarray, float]:
     return 0.5 * (lower + upper), 0.5 * float(np.linalg.norm(upper - lower))
 
 
+class Moving:
+    """Numbers of a shape that belong to one point of a computation: not known to the compiler.
+
+    Shapes that depend on parameters are built with them, see `Shapes`.
+
+    Args:
+        array: the numbers.
+    """
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array):
+        self.array = array
+
+
+def moving(*numbers: Any) -> bool:
+    """Whether any of the numbers is `Moving`."""
+    return any(isinstance(number, Moving) for number in numbers)
+
+
+def bare(value: Any) -> Any:
+    """Numbers of a shape for arithmetic: those that move as an array of JAX, others unchanged."""
+    return value.array if isinstance(value, Moving) else value
+
+
 def like(x: Array, value) -> Array:
     """`value` as an array in the precision of `x`."""
-    return jnp.asarray(np.asarray(value), x.dtype)
+    known = bare(value)
+    return jnp.asarray(known if isinstance(known, Array) else np.asarray(known), x.dtype)
+
+
+def number(x: Array, value: Any) -> Any:
+    """A number of a shape for arithmetic in the precision of `x`."""
+    return like(x, value) if isinstance(value, Moving) else value
 
 
 def length(v: Float[Array, " d"]) -> Scalar:
@@ -360,13 +412,26 @@ def name_parts(owner: str, name, count: int, order: str) -> tuple[tuple[str, ...
 
 def frozen(numbers: Any) -> Any:
     """An array as nested tuples of floats: hashable, so it can be a static field."""
+    if has_tracers(numbers):
+        return Moving(numbers)
     return tuple(frozen(row) for row in numbers) if np.ndim(numbers) else float(numbers)
 
 
-def finite_array(argument: str, value, shape: tuple[int | None, ...]) -> np.ndarray:
-    """`value` as a double-precision array of the given shape (None: any size), all finite."""
+def finite_array(
+    argument: str, value, shape: tuple[int | None, ...], *, may_move: bool = False
+) -> Any:
+    """`value` as a double-precision array of the given shape (None: any size), all finite.
+
+    Numbers of a computation are returned as they are if they `may_move`, else refused.
+    """
+    traced = has_tracers(value)
+    if traced and not may_move:
+        raise TypeError(
+            f"`{argument}` cannot depend on parameters: of the shapes, `Box`, `Interval` and "
+            f"`Ball` can, and what is made of them by `|`, `&` and `-`."
+        )
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = jnp.asarray(value) if traced else np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"`{argument}` must be real numbers; got {value!r}.") from error
     fits = array.ndim == len(shape) and all(
@@ -375,6 +440,6 @@ def finite_array(argument: str, value, shape: tuple[int | None, ...]) -> np.ndar
     if not fits:
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise ValueError(f"`{argument}` must have shape {wanted}; got shape {array.shape}.")
-    if not np.all(np.isfinite(array)):
+    if not traced and not np.all(np.isfinite(array)):
         raise ValueError(f"`{argument}` must be finite; got {value!r}.")
     return array

@@ -1,6 +1,9 @@
 """Boxes in any dimension; an interval is a box in one."""
 
+from typing import Any
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,13 +16,16 @@ from ._base import (
     Hull,
     InteriorDraw,
     Segment,
+    Size,
     Window,
     ball_around,
+    bare,
     finite_array,
     frozen,
     grouped_min,
     length,
     like,
+    moving,
     name_parts,
     pick,
     safe_sqrt,
@@ -38,22 +44,22 @@ class Box(AbstractDomain):
             axis high, second axis low, …
     """
 
-    lower: tuple[float, ...] = eqx.field(static=True)
-    upper: tuple[float, ...] = eqx.field(static=True)
+    lower: Any = eqx.field(static=True)  # a tuple of floats, or `Moving`
+    upper: Any = eqx.field(static=True)
     parts: tuple[str, ...] = eqx.field(static=True)
     face_parts: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(self, lower: Numbers, upper: Numbers, *, name: Names = "outer"):
-        low = finite_array("Box(lower=...)", lower, (None,))
-        high = finite_array("Box(upper=...)", upper, low.shape)
+        low = finite_array("Box(lower=...)", lower, (None,), may_move=True)
+        high = finite_array("Box(upper=...)", upper, low.shape, may_move=True)
         if low.size == 0:
             raise ValueError("`Box(lower=...)` must have at least one coordinate; got none.")
-        if not np.all(low < high):
+        self.lower, self.upper = frozen(low), frozen(high)
+        if not self.moves and not np.all(low < high):
             raise ValueError(
                 f"`Box(lower=..., upper=...)` must have lower < upper on each axis, or the box "
                 f"is empty; got {low.tolist()} and {high.tolist()}."
             )
-        self.lower, self.upper = frozen(low), frozen(high)
         self.parts, self.face_parts = name_parts(
             "Box", name, 2 * self.dim, "axis by axis, low face before high face"
         )
@@ -61,7 +67,12 @@ class Box(AbstractDomain):
     @property
     def dim(self) -> int:
         """Dimension of space."""
-        return len(self.lower)
+        return len(bare(self.lower))
+
+    @property
+    def moves(self) -> bool:
+        """Whether some of its numbers are those of a computation."""
+        return moving(self.lower, self.upper)
 
     @property
     def n_interior_coords(self) -> int:
@@ -121,9 +132,9 @@ class Box(AbstractDomain):
 
     def bounding_box(self) -> Window:
         """The box itself."""
-        return np.asarray(self.lower), np.asarray(self.upper)
+        return self.arrays.asarray(bare(self.lower)), self.arrays.asarray(bare(self.upper))
 
-    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+    def enclosing_ball(self) -> tuple[Any, Size]:
         """Through the corners."""
         return ball_around(self.bounding_box())
 
@@ -137,19 +148,21 @@ class Box(AbstractDomain):
         outside = float(np.linalg.norm(np.maximum(beyond, 0.0)))
         return hull.tighten(float(low), float(high), outside or float(np.max(beyond)))
 
-    def volume(self) -> float:
+    def volume(self) -> Size:
         """Product of the sides."""
-        return float(np.prod(self._sides()))
+        found = self.arrays.prod(self._sides())
+        return found if self.moves else float(found)
 
-    def _sides(self) -> np.ndarray:
-        return np.subtract(self.upper, self.lower)
+    def _sides(self) -> Any:
+        lower, upper = self.bounding_box()
+        return upper - lower
 
-    def _face_areas(self) -> np.ndarray:
-        return np.repeat(self.volume() / self._sides(), 2)
+    def _face_areas(self) -> Any:
+        return self.arrays.repeat(self.volume() / self._sides(), 2)
 
-    def areas(self) -> dict[str, float]:
+    def areas(self) -> dict[str, Size]:
         """Area of the faces of each part."""
-        totals = np.bincount(self.face_parts, weights=self._face_areas())
+        totals = np.bincount(self.face_parts, weights=self._face_areas())  # of a set that is known
         return dict(zip(self.parts, totals.tolist(), strict=True))
 
     def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
@@ -161,7 +174,7 @@ class Box(AbstractDomain):
         """A face chosen by the first coordinate, a point of it by the others."""
         faces = self._faces(surface)
         areas = self._face_areas()[faces]
-        chosen, _ = pick(u[0], like(u, np.cumsum(areas) / np.sum(areas)))
+        chosen, _ = pick(u[0], like(u, self.arrays.cumsum(areas) / areas.sum()))
         face = chosen if surface is None else jnp.asarray(faces)[chosen]
         axis, high = face // 2, face % 2 == 1
         across = jnp.insert(u[1:], jnp.minimum(axis, self.dim - 1), 0.0)
@@ -171,7 +184,7 @@ class Box(AbstractDomain):
         normal = jnp.where(on_axis, jnp.where(high, 1.0, -1.0), jnp.zeros_like(point))
         return BoundaryDraw(point, normal, jnp.asarray(self.face_parts)[face], jnp.array(True))
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Nothing is rejected: the volume."""
         return self.volume()
 
@@ -180,9 +193,10 @@ class Box(AbstractDomain):
         of = np.asarray(self.face_parts)
         return np.flatnonzero((of == surface) | (surface is None))
 
-    def proposal_area(self, surface: int | None = None) -> float:
+    def proposal_area(self, surface: int | None = None) -> Size:
         """Nothing is rejected: the area."""
-        return float(np.sum(self._face_areas()[self._faces(surface)]))
+        total = self._face_areas()[self._faces(surface)].sum()
+        return total if self.moves else float(total)
 
     def within(self, hull: Hull) -> "Box":
         """A box is bounded anyway."""
@@ -219,10 +233,10 @@ def Interval(  # noqa: N802 (reads as a shape)
         name: one name for both ends, or two names, left then right.
     """
     a, b = (
-        finite_array("Interval(lower=...)", lower, ()),
-        finite_array("Interval(upper=...)", upper, ()),
+        finite_array("Interval(lower=...)", lower, (), may_move=True),
+        finite_array("Interval(upper=...)", upper, (), may_move=True),
     )
-    if not a < b:
+    if not any(isinstance(end, jax.Array) for end in (a, b)) and not a < b:
         raise ValueError(
             f"`Interval(lower=..., upper=...)` must have lower < upper; got {a} and {b}."
         )

@@ -3,6 +3,7 @@
 import abc
 import warnings
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from ._base import (
     InteriorDraw,
     Remains,
     Segment,
+    Size,
     Surface,
     Window,
     ball_around,
@@ -64,6 +66,11 @@ class _AbstractPair(AbstractDomain):
     def dim(self) -> int:
         """Dimension of space."""
         return self.first.dim
+
+    @property
+    def moves(self) -> bool:
+        """Whether one of the two does."""
+        return self.first.moves or self.second.moves
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -162,6 +169,8 @@ class _AbstractPair(AbstractDomain):
 
         A surface of one set bounds the result where it lies on the right side of the other set.
         """
+        if self.moves:
+            return ("some",) * (len(self.first.surfaces()) + len(self.second.surfaces()))
         a, b, _ = self._flips()
         margin, found = self._tolerance(np.dtype(np.float64)), []
         for child, other, flip in ((self.first, self.second, b), (self.second, self.first, a)):
@@ -187,9 +196,10 @@ class _AbstractPair(AbstractDomain):
         if surface is not None:
             of, own = self._owner(surface)
             return self._trimmed(self._turned(u, of, own), jnp.array(of), {self.cuts[surface]})
-        areas = np.array(self._areas_left())
-        weights = areas if np.any(areas) else np.ones(2)  # nothing is left: nothing will be kept
-        which, v = pick(u[0], like(u, np.cumsum(weights) / np.sum(weights)))
+        weights = self.arrays.stack(self._areas_left())
+        if not self.moves and not np.any(weights):
+            weights = np.ones(2)  # nothing is left: nothing will be kept
+        which, v = pick(u[0], like(u, weights.cumsum() / weights.sum()))
         draws = [self._turned(u.at[0].set(v), of, None) for of in (0, 1)]
         draw = jax.tree.map(partial(jnp.where, which == 0), *draws)
         return self._trimmed(draw, which, set(self.cuts))
@@ -214,7 +224,7 @@ class _AbstractPair(AbstractDomain):
         twice = (of == 1) & (jnp.abs(self.first.signed_distance(draw.point)) < 0.5 * eps)
         return draw._replace(keep=draw.keep & inside & outside & ~twice)
 
-    def _areas_left(self) -> tuple[float, float]:
+    def _areas_left(self) -> tuple[Size, Size]:
         """Area each of the two sets proposes; none where nothing of it bounds the combination."""
         count = self._n_first()
         return (
@@ -222,11 +232,11 @@ class _AbstractPair(AbstractDomain):
             0.0 if set(self.cuts[count:]) == {"none"} else self.second.proposal_area(),
         )
 
-    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+    def enclosing_ball(self) -> tuple[Any, Size]:
         """Around the bounding box."""
         return ball_around(self.bounding_box())
 
-    def volume(self) -> float:
+    def volume(self) -> Size:
         """By formula where the sets are nested or apart, else by quadrature (about 2e-4).
 
         Where that is less precise than 1e-3, a warning says how precise it is.
@@ -238,7 +248,7 @@ class _AbstractPair(AbstractDomain):
         share = _measured("The volume", self.n_interior_coords, keep)
         return self.proposal_volume() * share
 
-    def areas(self) -> dict[str, float]:
+    def areas(self) -> dict[str, Size]:
         """By formula for surfaces that are whole, else by quadrature on each (about 2e-4).
 
         Where that is less precise than 1e-3, a warning says how precise it is.
@@ -252,7 +262,7 @@ class _AbstractPair(AbstractDomain):
             totals[part] += self.proposal_area(k) * share
         return totals
 
-    def proposal_area(self, surface: int | None = None) -> float:
+    def proposal_area(self, surface: int | None = None) -> Size:
         """Area of both boundaries, without those of which nothing is left."""
         if surface is None:
             return sum(self._areas_left())
@@ -270,9 +280,13 @@ class _AbstractPair(AbstractDomain):
         """Both outlines."""
         return self.first.outline() + self.second.outline()
 
-    def _tolerance(self, dtype: np.dtype) -> float:
+    def _tolerance(self, dtype: np.dtype) -> Any:
         """A length far below the size of the set and far above rounding."""
         lower, upper = self.bounding_box()
+        if self.moves:
+            far = jnp.maximum(jnp.max(jnp.abs(lower)), jnp.max(jnp.abs(upper)))
+            size = jnp.maximum(far, jnp.linalg.norm(upper - lower))
+            return size.astype(dtype) * float(jnp.finfo(dtype).eps) ** (2 / 3)
         size = max(float(np.max(np.abs([lower, upper]))), self.diameter())
         scale = size if np.isfinite(size) else 1.0
         return scale * float(jnp.finfo(dtype).eps) ** (2 / 3)
@@ -301,7 +315,7 @@ class Union(_AbstractPair):
     def bounding_box(self) -> Window:
         """Smallest box around both boxes."""
         (a, b), (c, d) = self.first.bounding_box(), self.second.bounding_box()
-        return np.minimum(a, c), np.maximum(b, d)
+        return self.arrays.minimum(a, c), self.arrays.maximum(b, d)
 
     def _nested(self) -> tuple[tuple[float, AbstractDomain], ...] | None:
         both = ((1.0, self.first), (1.0, self.second))
@@ -310,8 +324,8 @@ class Union(_AbstractPair):
 
     def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
         """A point of either set; those of the second that lie in the first are dropped."""
-        volumes = np.array([self.first.proposal_volume(), self.second.proposal_volume()])
-        which, v = pick(u[0], like(u, np.cumsum(volumes) / np.sum(volumes)))
+        volumes = self.arrays.stack([self.first.proposal_volume(), self.second.proposal_volume()])
+        which, v = pick(u[0], like(u, volumes.cumsum() / volumes.sum()))
         u = u.at[0].set(v)
         one = self.first.interior_map(u[: self.first.n_interior_coords])
         two = self.second.interior_map(u[: self.second.n_interior_coords])
@@ -320,7 +334,7 @@ class Union(_AbstractPair):
             jnp.where(which == 0, one.point, two.point), jnp.where(which == 0, one.keep, keep_two)
         )
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Both volumes."""
         return self.first.proposal_volume() + self.second.proposal_volume()
 
@@ -334,9 +348,11 @@ class Intersection(_AbstractPair):
 
     def __init__(self, first: AbstractDomain, second: AbstractDomain):
         _check_pair("&", first, second)
-        smaller = min((first, second), key=lambda child: child.enclosing_ball()[1])
-        hull = Hull(*_overlap(first, second), *smaller.enclosing_ball())
-        self.first, self.second = _cut_to_size(first, second, hull)
+        self.first, self.second = first, second
+        if not self.moves:
+            smaller = min((first, second), key=lambda child: child.enclosing_ball()[1])
+            hull = Hull(*_overlap(first, second), *smaller.enclosing_ball())
+            self.first, self.second = _cut_to_size(first, second, hull)
         self.cuts = self._cuts()
 
     @property
@@ -363,7 +379,7 @@ class Intersection(_AbstractPair):
 
     def interior_map(self, u: Float[Array, " q"]) -> InteriorDraw:
         """Points of the smallest of: first set, second set, bounding box."""
-        smallest = int(np.argmin(self._proposals()))
+        smallest = 0 if self.moves else int(np.argmin(self._proposals()))
         if smallest == 2:
             lower, upper = self.bounding_box()
             point = like(u, lower) + like(u, upper - lower) * u[: self.dim]
@@ -372,7 +388,7 @@ class Intersection(_AbstractPair):
         draw = child.interior_map(u[: child.n_interior_coords])
         return InteriorDraw(draw.point, draw.keep & self.contains(draw.point))
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Volume of the set the points are taken from."""
         return min(self._proposals())
 
@@ -386,7 +402,9 @@ class Difference(_AbstractPair):
 
     def __init__(self, first: AbstractDomain, second: AbstractDomain):
         _check_pair("-", first, second)
-        self.first, self.second = _cut_to_size(first, second, first.hull())
+        self.first, self.second = first, second
+        if not first.moves:
+            self.first, self.second = _cut_to_size(first, second, first.hull())
         self.cuts = self._cuts()
 
     @property
@@ -411,7 +429,7 @@ class Difference(_AbstractPair):
         draw = self.first.interior_map(u)
         return InteriorDraw(draw.point, draw.keep & (self.second.signed_distance(draw.point) > 0))
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Volume of the first set."""
         return self.first.proposal_volume()
 
@@ -426,7 +444,8 @@ def _check_pair(operation: str, first: AbstractDomain, second: AbstractDomain) -
 
 def _overlap(first: AbstractDomain, second: AbstractDomain) -> Window:
     (a, b), (c, d) = first.bounding_box(), second.bounding_box()
-    return np.maximum(a, c), np.minimum(b, d)
+    arrays = jnp if first.moves or second.moves else np
+    return arrays.maximum(a, c), arrays.minimum(b, d)
 
 
 def _cut_to_size(

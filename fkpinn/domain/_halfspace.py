@@ -17,6 +17,7 @@ from ._base import (
     Hull,
     InteriorDraw,
     Segment,
+    Size,
     Window,
     finite_array,
     frozen,
@@ -100,7 +101,7 @@ class HalfSpace(AbstractDomain):
             (upper if self.direction[axis] > 0 else lower)[axis] = self.point[axis]
         return lower, upper
 
-    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+    def enclosing_ball(self) -> tuple[Any, Size]:
         """Of infinite radius."""
         return np.asarray(self.point), math.inf
 
@@ -113,11 +114,11 @@ class HalfSpace(AbstractDomain):
         low, high = np.sum(np.minimum(*ends)), np.sum(np.maximum(*ends))
         return hull.tighten(float(low), float(high), float(np.dot(n, hull.center - p)))
 
-    def volume(self) -> float:
+    def volume(self) -> Size:
         """Infinite."""
         return math.inf
 
-    def areas(self) -> dict[str, float]:
+    def areas(self) -> dict[str, Size]:
         """Infinite (one point in 1-D)."""
         return {self.parts[0]: 1.0 if self.dim == 1 else math.inf}
 
@@ -138,11 +139,11 @@ class HalfSpace(AbstractDomain):
         point = like(u, origin) + like(u, tangents) @ along
         return BoundaryDraw(point, n, jnp.array(0), jnp.array(True))
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Infinite."""
         return math.inf
 
-    def proposal_area(self, surface: int | None = None) -> float:
+    def proposal_area(self, surface: int | None = None) -> Size:
         """Area of the disc or box that covers what is looked at."""
         return 1.0 if self.dim == 1 else self._patch()[0].volume()
 

@@ -17,6 +17,7 @@ from ._base import (
     Hull,
     InteriorDraw,
     Segment,
+    Size,
     Window,
     ball_around,
     finite_array,
@@ -151,7 +152,7 @@ class Polygon(AbstractDomain):
         corners = np.asarray(self.vertices)
         return corners.min(axis=0), corners.max(axis=0)
 
-    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+    def enclosing_ball(self) -> tuple[Any, Size]:
         """Around the bounding box."""
         return ball_around(self.bounding_box())
 
@@ -167,11 +168,11 @@ class Polygon(AbstractDomain):
         middle = (-1.0 if np.count_nonzero(crossed) % 2 else 1.0) * float(np.min(_lengths(away)))
         return middle - hull.radius, middle + hull.radius
 
-    def volume(self) -> float:
+    def volume(self) -> Size:
         """Area by the shoelace formula."""
         return _signed_area(np.asarray(self.vertices))
 
-    def areas(self) -> dict[str, float]:
+    def areas(self) -> dict[str, Size]:
         """Length of the edges of each part."""
         totals = np.bincount(self.edge_parts, weights=_lengths(self._edges()[1]))
         return dict(zip(self.parts, totals.tolist(), strict=True))
@@ -198,7 +199,7 @@ class Polygon(AbstractDomain):
         normal = like(u, self._edge_normals())[edge]
         return BoundaryDraw(point, normal, jnp.asarray(self.edge_parts)[edge], jnp.array(True))
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Nothing is rejected: the area."""
         return self.volume()
 
@@ -207,7 +208,7 @@ class Polygon(AbstractDomain):
         of = np.asarray(self.edge_parts)
         return np.flatnonzero((of == surface) | (surface is None))
 
-    def proposal_area(self, surface: int | None = None) -> float:
+    def proposal_area(self, surface: int | None = None) -> Size:
         """Nothing is rejected: the length."""
         return float(np.sum(_lengths(self._edges()[1])[self._edges_of(surface)]))
 

@@ -16,6 +16,7 @@ from ._base import (
     Hull,
     InteriorDraw,
     Segment,
+    Size,
     Window,
     ball_around,
     frozen,
@@ -83,15 +84,15 @@ class Space(AbstractDomain):
             return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
         return np.asarray(self.reach[0]), np.asarray(self.reach[1])
 
-    def enclosing_ball(self) -> tuple[np.ndarray, float]:
+    def enclosing_ball(self) -> tuple[Any, Size]:
         """Around what is looked at."""
         return ball_around(self.bounding_box())
 
-    def volume(self) -> float:
+    def volume(self) -> Size:
         """Infinite."""
         return math.inf
 
-    def areas(self) -> dict[str, float]:
+    def areas(self) -> dict[str, Size]:
         """Of no parts."""
         return {}
 
@@ -106,12 +107,12 @@ class Space(AbstractDomain):
         """Refused."""
         raise ValueError("`Space` has no boundary.")
 
-    def proposal_volume(self) -> float:
+    def proposal_volume(self) -> Size:
         """Of what is looked at."""
         lower, upper = self.bounding_box()
         return float(np.prod(upper - lower))
 
-    def proposal_area(self, surface: int | None = None) -> float:
+    def proposal_area(self, surface: int | None = None) -> Size:
         """There is no boundary."""
         return 0.0
 

@@ -129,10 +129,11 @@ def _marched(
     most: Float[Array, " m"],
 ) -> tuple[Array, Array, Array]:
     """Step by step, each as long as the way to the nearest wall."""
-    layout, domain = problem.layout, problem.domain
+    layout = problem.layout
     ends = jnp.asarray(problem.absorbing())
 
     def one(z, v, most):
+        domain = problem.domain_at(z)
         x, speed = layout.space(z), jnp.sqrt(jnp.sum(v**2))
         rest = lambda t: jnp.maximum(-domain.signed_distance(x + t * v), 0.0) / speed
         far = jax.lax.fori_loop(0, _LOOKS, lambda _, t: jnp.minimum(t + rest(t), most), 0.0 * most)

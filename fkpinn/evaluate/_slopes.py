@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 from .._compute import precision, quickly_compiled
 from .._progress import AbstractProgress
 from .._streams import Stream
+from ..domain import Shapes
 from ..labels import defect_problem
 from ..loss import cast
 from ..problem import Problem
@@ -39,6 +40,7 @@ _PATHS = 4000  # a point
 _LOCAL = 0.1  # reach of lines over the size of the domain, or over the range of a parameter
 _SOON = 0.5  # the same over what noise does until paths stop, at most
 _WAVES = 1.5  # reach over the length in which the residual changes, at most
+_HALVES = 20  # of lines that would leave the domain
 _LEAST = 0.1  # of what lines reach otherwise, whatever the residual does
 _LOOKS = 16  # pairs of places of each point at which the residual is looked at
 _APART = 0.1  # of each other, over the reach
@@ -208,10 +210,30 @@ def _by_parameters(
         )
     pairs = zip(layout.parameters, values.T, strict=True)
     reach = _LOCAL * np.stack([law.width(each) for (_, law), each in pairs], axis=1)
+    if isinstance(problem.domain, Shapes):
+        reach = _around_walls(problem, points, reach)
     dtype = dtype or first_precision(problem, candidate)
     own = layout.values(_slopes(cast(candidate, dtype), points))
     sweeps = Sweeps(paths(dtype), problem, points, reach, stream)
     return _Work(sweeps, own, reach, np.zeros(len(points)))
+
+
+def _around_walls(
+    problem: Problem, points: Float[np.ndarray, "n z"], reach: Float[np.ndarray, "n k"]
+) -> Float[np.ndarray, "n k"]:
+    """Lines along parameters of a shape: at most half as long as the place is in the domain."""
+    lower, upper = problem.layout.ranges()
+    reach = reach.copy()
+    for k in range(reach.shape[1]):
+        for _ in range(_HALVES):
+            sweep = np.linspace(-2.0, 2.0, _LOOKS)[:, None] * reach[:, k]
+            tried = np.repeat(points[None], _LOOKS, axis=0)
+            tried[..., k] = np.clip(tried[..., k] + sweep, lower[k], upper[k])
+            with precision("float64"):
+                flat = jnp.asarray(tried.reshape(-1, points.shape[1]))
+                depth = -np.asarray(_distances(problem, flat)).reshape(_LOOKS, -1)
+            reach[:, k] = np.where(np.all(depth > 0, axis=0), reach[:, k], 0.5 * reach[:, k])
+    return reach
 
 
 def _check_by(problem: Problem, candidate: Callable[..., Any], by: str) -> None:
@@ -350,7 +372,7 @@ def _difference_of_slopes(
 
 @quickly_compiled
 def _distances(problem: Problem, points: Float[Array, "n z"]) -> Float[Array, " n"]:
-    return jax.vmap(problem.domain.signed_distance)(problem.layout.space(points))
+    return jax.vmap(problem.region.signed_distance)(points)
 
 
 @quickly_compiled

@@ -166,10 +166,12 @@ def _check_points(problem: Problem, data: Observations) -> None:
             f"{data.points.shape}."
         )
     places = problem.layout.single.space(data.points)
-    inside = np.asarray(jax.vmap(problem.domain.contains)(jnp.asarray(places)))
+    sets = problem.domain.members()
+    inside = np.all([jax.vmap(each.contains)(jnp.asarray(places)) for each in sets], axis=0)
     if not np.all(inside):
+        where = "the domain" if len(sets) == 1 else "the domain for all values of the parameters"
         raise ValueError(
-            f"`data.points` must lie inside the domain; {np.count_nonzero(~inside)} do not, the "
+            f"`data.points` must lie inside {where}; {np.count_nonzero(~inside)} do not, the "
             f"first at {data.points[int(np.argmin(inside))]}."
         )
 

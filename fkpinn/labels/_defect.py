@@ -72,7 +72,7 @@ class _Lack(OfCandidate):
             value = unsplit(self.candidate)(z)
             return -self.condition.residual(value, jnp.zeros_like(value), z)
         value, slope = unsplit(jax.value_and_grad(self.candidate))(z)
-        normal = self.problem.domain.normal(self.problem.space(z))
+        normal = self.problem.domain_at(z).normal(self.problem.space(z))
         outward = jnp.dot(normal, self.problem.space(slope))
         return -self.condition.residual(value, outward, z)
 

@@ -20,8 +20,7 @@ from .._progress import AbstractProgress, SilentProgress
 from .._records import clear_unfinished
 from .._streams import Stream
 from .._together import clock
-from ..domain import AbstractDomain
-from ..problem import Problem
+from ..problem import Problem, Region
 from ..sde import (
     NEAR,
     AbstractWalk,
@@ -557,8 +556,8 @@ def _may_grow(plan: Plan) -> bool:
 
 
 @eqx.filter_jit
-def _inside(domain: AbstractDomain, x: Float[Array, "n d"]) -> Bool[Array, " n"]:
-    return jax.vmap(domain.contains)(x)
+def _inside(region: Region, points: Float[Array, "n z"]) -> Bool[Array, " n"]:
+    return jax.vmap(region.contains)(points)
 
 
 def _check(
@@ -568,7 +567,7 @@ def _check(
         raise ValueError(
             f"`points` must have shape (n, {problem.n_coords}), n >= 1; got shape {points.shape}."
         )
-    inside = np.asarray(_inside(problem.domain, problem.layout.space(points)))
+    inside = np.asarray(_inside(problem.region, points))
     if not np.all(inside):
         raise ValueError(
             f"`points` must lie inside the domain; {np.count_nonzero(~inside)} of {len(points)} "

@@ -173,7 +173,7 @@ def _first_step(problem: Problem, points: Float[Array, "n z"]) -> float:
     """
     size = lambda a: float(np.sqrt(np.mean(np.sum(np.square(np.asarray(a, float)), axis=-1))))
     flat = lambda a: np.reshape(np.asarray(a, float), (len(points), -1))
-    inside = jax.vmap(lambda z: problem.domain.signed_distance(problem.space(z)))(points)
+    inside = jax.vmap(problem.region.signed_distance)(points)
     depth = float(np.max(-np.asarray(inside, float)))
     spread = size(flat(jax.vmap(problem.sigma)(points))) ** 2 / problem.dim
     lengths = [0.25 * depth]

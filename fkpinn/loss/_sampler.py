@@ -59,8 +59,7 @@ class AbstractSampler(eqx.Module):
             dtype: precision of the points.
             key: random key.
         """
-        found = sample_boundary(problem, n, fair=True, dtype=dtype, key=key)
-        return found._replace(points=problem.layout.outward(found.points))
+        return sample_boundary(problem, n, fair=True, outward=True, dtype=dtype, key=key)
 
 
 class Spread(AbstractSampler):
@@ -110,11 +109,15 @@ class Spread(AbstractSampler):
         parts = []
         if whole is not None and wanted < n:
             own = fold(key, "domain")
-            parts.append(sample_interior(problem, n - wanted, measure=whole, dtype=dtype, key=own))
+            parts.append(
+                sample_interior(
+                    problem, n - wanted, measure=whole, outward=True, dtype=dtype, key=own
+                )
+            )
         if wanted:
             own = fold(key, "measure")
-            parts.append(sample_interior(problem, wanted, dtype=dtype, key=own))
-        return problem.layout.outward(jnp.concatenate(parts))
+            parts.append(sample_interior(problem, wanted, outward=True, dtype=dtype, key=own))
+        return jnp.concatenate(parts)
 
 
 def _whole(problem: Problem) -> AbstractMeasure | None:

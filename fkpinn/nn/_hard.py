@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from .._field import AbstractField, Directions, Layers, Taylor, Weights, product, taylor, total
 from .._types import Scalar, SpaceTimePoint
 from ..domain import AbstractDomain, inverse_shares
-from ..problem import Layout
+from ..problem import Layout, Region
 from ._data import EndData
 
 
@@ -126,7 +126,8 @@ class HardDirichlet(AbstractHard):
 
     def factor(self, z: SpaceTimePoint) -> Scalar:
         """$D$, zero on the Dirichlet parts."""
-        found = self.domain.factor(self.layout.space(z), sum(self.groups, ()))
+        domain = Region(self.domain, self.layout).at(z)
+        found = domain.factor(self.layout.space(z), sum(self.groups, ()))
         if self.power == 1.0:
             return found
         return jnp.maximum(found, jnp.finfo(found.dtype).tiny) ** self.power
@@ -136,8 +137,8 @@ class HardDirichlet(AbstractHard):
         values = [_evaluate(given, z) for given in self.data]
         if len(values) == 1:
             return values[0]
-        x = self.layout.space(z)
-        factors = jnp.stack([self.domain.factor(x, group) for group in self.groups])
+        x, domain = self.layout.space(z), Region(self.domain, self.layout).at(z)
+        factors = jnp.stack([domain.factor(x, group) for group in self.groups])
         weights = inverse_shares(factors) ** 2
         return jnp.sum(weights * jnp.stack(values)) / jnp.sum(weights)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..domain import Shapes
 from ._boundary import AbstractCondition
 from ._coefficient import Coefficient
 from ._jumps import CompoundPoisson
@@ -75,5 +76,8 @@ def _condition(condition: AbstractCondition) -> dict[str, Any]:
 
 def _domain(problem: Problem) -> str:
     parts = len(problem.domain.parts)
-    shape = type(problem.domain).__name__
-    return f"{shape} in dimension {problem.dim} with {parts} boundary part{'s' * (parts != 1)}"
+    middle = problem.domain.at(problem.layout.middle())
+    found = f"{type(middle).__name__} in dimension {problem.dim} with {parts} boundary part"
+    reads = problem.domain.reads if isinstance(problem.domain, Shapes) else ()
+    also = f", its shape by {' and '.join(reads)}" if reads else ""
+    return f"{found}{'s' * (parts != 1)}{also}"

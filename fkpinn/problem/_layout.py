@@ -44,24 +44,19 @@ class Parameter(eqx.Module):
         if self.log and self.quantile is not None:
             raise ValueError("`Parameter` takes `log` or `quantile`; got both.")
 
-    def draw(self, u: Array) -> Array:
-        """The value at a point of the unit interval."""
+    def draw(self, u: Array, outward: bool = False) -> Array:
+        """The value at a point of the unit interval; more of them next to the ends if `outward`.
+
+        The latter is the arcsine law; a law that was given by its quantiles stays as it is.
+        """
+        if outward and self.quantile is None:
+            u = 0.5 * (1.0 - jnp.cos(np.pi * u))
         if self.quantile is not None:
             return jnp.clip(jnp.asarray(self.quantile(u), u.dtype), self.lower, self.upper)
         if self.log:
             found = jnp.exp(np.log(self.lower) + np.log(self.upper / self.lower) * u)
             return jnp.clip(found, self.lower, self.upper)
         return self.lower + (self.upper - self.lower) * u
-
-    def outward(self, value: Array) -> Array:
-        """Values of its law, moved so that more are next to the ends (the arcsine law)."""
-        if self.quantile is not None:
-            return value
-        ends = np.log([self.lower, self.upper]) if self.log else np.array([self.lower, self.upper])
-        at = jnp.log(value) if self.log else value
-        share = jnp.clip((at - float(ends[0])) / float(ends[1] - ends[0]), 0.0, 1.0)
-        moved = float(ends[0]) + float(ends[1] - ends[0]) * 0.5 * (1.0 - jnp.cos(np.pi * share))
-        return jnp.clip(jnp.exp(moved) if self.log else moved, self.lower, self.upper)
 
     def width(self, value: np.ndarray) -> np.ndarray:
         """Of the whole range as seen from values: where logarithms count, in proportion to them."""
@@ -90,12 +85,15 @@ class Layout(eqx.Module):
         horizon: length of the time interval; None for elliptic problems.
         forward: whether data are given at time zero.
         parameters: parameters of a family of problems, by name.
+        outward: whether more of the points that are drawn have parameters next to the ends of
+            their ranges. There networks have data on one side only, and errors are largest.
     """
 
     dim: int = eqx.field(static=True)
     horizon: float | None = eqx.field(static=True, default=None)
     forward: bool = eqx.field(static=True, default=False)
     parameters: tuple[tuple[str, Parameter], ...] = eqx.field(static=True, default=())
+    outward: bool = eqx.field(static=True, default=False)
 
     @property
     def timed(self) -> bool:
@@ -239,7 +237,7 @@ class Layout(eqx.Module):
 
     def from_cube(self, u: Float[Array, " q"]) -> tuple[Float[Array, " a"], Float[Array, " r"]]:
         """What stands before the place, from the first coordinates of the unit cube; the others."""
-        drawn = [law.draw(u[k]) for k, (_, law) in enumerate(self.parameters)]
+        drawn = [law.draw(u[k], self.outward) for k, (_, law) in enumerate(self.parameters)]
         if self.horizon is not None:
             drawn.append(self.horizon * u[self.n_parameters])
         ahead = jnp.stack(drawn) if drawn else u[:0]
@@ -276,16 +274,6 @@ class Layout(eqx.Module):
         """Names and values of the parameters, as one writes them."""
         pairs = zip(self.parameters, np.asarray(values, float), strict=True)
         return ", ".join(f"{name} = {value:.4g}" for (name, _), value in pairs)
-
-    def outward(self, z: Array) -> Array:
-        """Points with more of their parameters next to the ends of ranges.
-
-        There networks have data on one side only, and errors are largest.
-        """
-        if not self.parameters:
-            return z
-        moved = [law.outward(z[..., k, None]) for k, (_, law) in enumerate(self.parameters)]
-        return jnp.concatenate([*moved, z[..., self.n_parameters :]], axis=-1)
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest values of the parameters."""

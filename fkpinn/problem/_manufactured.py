@@ -61,7 +61,7 @@ def manufactured(
         return bare.reaction(z) * u(z) - generator(bare, u, z)
 
     def slope(z):
-        return jnp.dot(layout.space(jax.grad(u)(z)), domain.normal(layout.space(z)))
+        return jnp.dot(layout.space(jax.grad(u)(z)), bare.domain_at(z).normal(layout.space(z)))
 
     kinds = dict(boundary or {})
     if unknown := [part for part in kinds if part not in domain.parts]:

@@ -1,6 +1,7 @@
 """Where the answer is wanted: the law of the points that errors are averaged over."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float
 
 from .._streams import fold
-from .._types import Numbers, SpaceTimePoint
+from .._types import Numbers, Scalar, SpaceTimePoint
 from .._words import Words
 from ..domain import AbstractDomain, Hull, frozen
 from ._dynamics import AbstractDynamics
@@ -29,6 +30,24 @@ class Region(NamedTuple):
 
     domain: AbstractDomain
     layout: Layout
+
+    def at(self, z: Array) -> AbstractDomain:
+        """The set around a point, or around what stands before its place."""
+        if not self.layout.parameters:
+            return self.domain
+        return self.domain.at(self.layout.values(z))
+
+    def contains(self, z: SpaceTimePoint) -> Bool[Array, ""]:
+        """Whether the place of a point lies in the set."""
+        return self.at(z).contains(self.layout.space(z))
+
+    def signed_distance(self, z: SpaceTimePoint) -> Scalar:
+        """Of the place of a point from the boundary, negative inside."""
+        return self.at(z).signed_distance(self.layout.space(z))
+
+    def outward(self) -> "Region":
+        """The same for points with more of their parameters next to the ends of ranges."""
+        return self._replace(layout=dataclasses.replace(self.layout, outward=True))
 
 
 class Draw(NamedTuple):
@@ -93,8 +112,9 @@ class Uniform(AbstractMeasure):
     def draw(self, region: Region, u: Float[Array, " q"]) -> Draw:
         """The map of the domain, without points that rounding puts on its boundary."""
         ahead, rest = region.layout.from_cube(u)
-        x, keep = region.domain.interior_map(rest)
-        return Draw(region.layout.placed(ahead, x), keep & (region.domain.level(x) < 0))
+        domain = region.at(ahead)
+        x, keep = domain.interior_map(rest[: domain.n_interior_coords])
+        return Draw(region.layout.placed(ahead, x), keep & (domain.level(x) < 0))
 
 
 class Normal(AbstractMeasure):
@@ -118,7 +138,7 @@ class Normal(AbstractMeasure):
         tiny = jnp.finfo(u.dtype).tiny
         mean, std = (jnp.asarray(np.asarray(a), u.dtype) for a in (self.mean, self.std))
         x = mean + std * ndtri(jnp.maximum(rest, tiny))
-        return Draw(region.layout.placed(ahead, x), region.domain.contains(x))
+        return Draw(region.layout.placed(ahead, x), region.at(ahead).contains(x))
 
     def checked(self, region: Region) -> "Normal":
         """Refuse sizes that do not fit."""
@@ -155,7 +175,7 @@ class InBox(AbstractMeasure):
         ahead, rest = region.layout.from_cube(u)
         lower, upper = (jnp.asarray(np.asarray(a), u.dtype) for a in (self.lower, self.upper))
         x = lower + (upper - lower) * rest
-        return Draw(region.layout.placed(ahead, x), region.domain.contains(x))
+        return Draw(region.layout.placed(ahead, x), region.at(ahead).contains(x))
 
     def checked(self, region: Region) -> "InBox":
         """Refuse sizes that do not fit."""
@@ -196,7 +216,7 @@ class Radial(AbstractMeasure):
         length = jnp.sqrt(jnp.maximum(jnp.sum(normal**2), tiny))
         center = jnp.asarray(np.asarray(self.center), u.dtype)
         x = center + self.radius * rest[0] * normal / length
-        return Draw(region.layout.placed(ahead, x), region.domain.contains(x))
+        return Draw(region.layout.placed(ahead, x), region.at(ahead).contains(x))
 
     def checked(self, region: Region) -> "Radial":
         """Refuse sizes that do not fit."""
@@ -244,8 +264,11 @@ class At(AbstractMeasure):
             raise ValueError(
                 f"`At(points)` must have shape (n, {layout.n_coords}); got {self.points.shape}."
             )
-        space = self.points if self._only_places(region) else layout.space(self.points)
-        inside = np.asarray(jax.vmap(region.domain.contains)(space))
+        if self._only_places(region):
+            sets = region.domain.members()
+            inside = np.all([jax.vmap(each.contains)(self.points) for each in sets], axis=0)
+        else:
+            inside = np.asarray(jax.vmap(region.contains)(self.points))
         if not np.all(inside):
             first = np.asarray(self.points)[int(np.argmin(inside))]
             raise ValueError(
@@ -287,7 +310,7 @@ class Sampler(AbstractMeasure):
             z = found
         else:
             z = region.layout.placed(ahead, found)
-        return Draw(z, region.domain.contains(region.layout.space(z)))
+        return Draw(z, region.contains(z))
 
     def checked(self, region: Region) -> "Sampler":
         """Refuse a function whose points have another shape."""
@@ -399,7 +422,7 @@ class Along(AbstractMeasure):
         if self.spread:
             x = x + self.spread * jr.normal(fold(_key(rest), "start"), x.shape, rest.dtype)
         x = jax.lax.fori_loop(0, n, step, x)
-        return Draw(layout.placed(ahead, x), region.domain.contains(x))
+        return Draw(layout.placed(ahead, x), region.at(ahead).contains(x))
 
 
 def _key(words: Float[Array, " q"]) -> Any:

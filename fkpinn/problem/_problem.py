@@ -1,5 +1,6 @@
 """A boundary value problem, declared once."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Matrix, Point, Scalar, SpaceTimePoint
-from ..domain import AbstractDomain
+from ..domain import AbstractDomain, Shapes
 from ..report import problem_html
 from ._boundary import AbstractCondition, Dirichlet
 from ._checks import check_problem
-from ._coefficient import Coefficient, bind
+from ._coefficient import Coefficient, bind, spelled
 from ._dynamics import AbstractDynamics, Dynamics
 from ._jumps import AbstractJumps, Around
 from ._layout import Layout, Parameter, corners
@@ -22,6 +23,8 @@ from ._linearized import linear_data
 from ._measure import AbstractMeasure, Region, Uniform, extent
 from ._nonlinearity import Nonlinearity, bind_nonlinearity
 from ._stable import Stable
+
+_SHAPES = 8  # sets that stand for a family of them, beside those of the corners of the ranges
 
 
 class Problem(eqx.Module):
@@ -38,7 +41,9 @@ class Problem(eqx.Module):
     [eq:parabolic-diffusion-appendix](../theory/equations.md).
 
     Args:
-        domain: the bounded set $D$; or `Space(d)` for problems with a horizon.
+        domain: the bounded set $D$; or `Space(d)` for problems with a horizon; or a function of
+            parameters, by name, that returns a set built of boxes and balls:
+            `lambda radius: Box([-1, -1], [1, 1]) - Ball([0, 0], radius)`.
         drift: $b$, shape `(d,)`; zero by default.
         diffusion: $\sigma$: a scalar (times the identity), a diagonal `(d,)`, or `(d, m)`; one by
             default, zero with `Stable` jumps.
@@ -93,7 +98,7 @@ class Problem(eqx.Module):
 
     def __init__(
         self,
-        domain: AbstractDomain,
+        domain: AbstractDomain | Callable[..., AbstractDomain],
         *,
         drift: Any = None,
         diffusion: Any = None,
@@ -112,6 +117,9 @@ class Problem(eqx.Module):
         name: str = "problem",
         check: bool = True,
     ):
+        laws = _parameters(parameters)
+        if callable(domain):
+            domain = _shapes(domain, laws)
         if not isinstance(domain, AbstractDomain):
             raise TypeError(
                 f"`domain` must be a domain such as `Box` or `Ball`; got {type(domain).__name__}."
@@ -131,7 +139,7 @@ class Problem(eqx.Module):
             raise ValueError(f"`horizon` must be a positive finite time; got {horizon!r}.")
         d, forward = domain.dim, initial is not None
         span = None if horizon is None else float(horizon)
-        layout = Layout(d, span, forward, _parameters(parameters))
+        layout = Layout(d, span, forward, laws)
         if layout.parameters and (jumps is not None or nonlinearity is not None):
             what = "jumps" if jumps is not None else "nonlinearity"
             raise ValueError(
@@ -166,6 +174,7 @@ class Problem(eqx.Module):
         known = lambda node: isinstance(node, Coefficient)
         data = [node for node in jax.tree.leaves(self, is_leaf=known) if known(node)]
         read = {name for each in data for name in each.reads}
+        read |= set(self.domain.reads if isinstance(self.domain, Shapes) else ())
         unread = [name for name in self.parameters if name not in read]
         if unread and isinstance(self.dynamics, Dynamics):  # one's own may read points
             raise ValueError(
@@ -197,8 +206,11 @@ class Problem(eqx.Module):
                 return node.at(given)
             return node.single if isinstance(node, Layout) else node
 
-        law = self.measure.single(self.region)
-        pieces = eqx.tree_at(lambda p: p.measure, self, law, is_leaf=lambda n: n is self.measure)
+        new = self.measure.single(self.region), self.domain.at(values)
+        old = self.measure, self.domain
+        pieces = eqx.tree_at(
+            lambda p: (p.measure, p.domain), self, new, is_leaf=lambda n: any(n is o for o in old)
+        )
         known = lambda node: isinstance(node, Coefficient | Layout)
         found = jax.tree.map(one, pieces, is_leaf=known)
         return found.with_data(self.layout.spelled(values))
@@ -310,6 +322,14 @@ class Problem(eqx.Module):
         """The domain, and what is outside."""
         return Around(self.domain, self.layout, self.exterior)
 
+    def domain_at(self, z: SpaceTimePoint) -> AbstractDomain:
+        """The domain; where its shape depends on parameters, that of the point's.
+
+        Args:
+            z: a point of the problem.
+        """
+        return self.region.at(z)
+
     def space(self, z: SpaceTimePoint) -> Point:
         """The part of the point that lies in the domain."""
         return self.layout.space(z)
@@ -386,6 +406,25 @@ def _parameters(given: Mapping[str, Any] | None) -> tuple[tuple[str, Parameter],
                 ) from error
         found.append((name, law))
     return tuple(found)
+
+
+def _shapes(given: Callable[..., Any], laws: tuple[tuple[str, Parameter], ...]) -> Shapes:
+    """The domain of a family whose shape depends on parameters."""
+    names = tuple(name for name, _ in laws)
+    asked = tuple(inspect.signature(given).parameters)
+    if not asked or not set(asked) <= set(names):
+        known = ", ".join(names) or "none"
+        raise TypeError(
+            f"`domain` must be a domain such as `Box` or `Ball`, or a function of parameters of "
+            f"the problem, which are: {known}; got {spelled(given)} with the arguments "
+            f"{', '.join(asked) or 'none'}. Try `Problem(lambda radius: ..., "
+            f"parameters={{'radius': (0.1, 0.4)}})`."
+        )
+    layout = Layout(1, parameters=laws)
+    some = np.random.default_rng(0).random((_SHAPES, len(laws)))
+    between = np.stack([np.asarray(layout.from_cube(jnp.asarray(u))[0]) for u in some])
+    values = np.concatenate([[layout.middle()], corners(layout), between])
+    return Shapes(given, asked, names, values)
 
 
 def _dynamics(

@@ -42,7 +42,7 @@ def sketch(problem: Problem) -> Sketch:
     Args:
         problem: the boundary value problem.
     """
-    domain = problem.domain
+    domain = problem.domain.at(problem.layout.middle())
     if problem.dim > 2:
         raise NoPicture(f"a domain in dimension {problem.dim} is not drawn.")
     lower, upper = domain.bounding_box()

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._compute import precision, quickly_compiled
-from ..domain import AbstractDomain
+from .._types import Scalar, SpaceTimePoint
+from ..problem import Region
 
 _BATCHES = (64, 1024, 16384)  # points a call: few sizes, so that little is compiled
 _SLACK = 1e-5  # of the diameter: points drawn in single precision still count as inside
@@ -84,10 +85,14 @@ def check_times(points: np.ndarray, times: np.ndarray, horizon: float) -> None:
         )
 
 
-def check_inside(points: np.ndarray, domain: AbstractDomain) -> None:
-    """Raise if a point in space is outside the domain by more than rounding."""
-    distance = evaluate(domain.signed_distance, points)
-    refuse_outside(points, distance > _SLACK * domain.diameter())
+def check_inside(points: np.ndarray, region: Region) -> None:
+    """Raise if a point is outside the domain by more than rounding."""
+    distance = evaluate(eqx.Partial(_distance, region), points)
+    refuse_outside(points, distance > _SLACK * region.domain.diameter())
+
+
+def _distance(region: Region, z: SpaceTimePoint) -> Scalar:
+    return region.signed_distance(z)
 
 
 def scattered(n: int, dim: int) -> np.ndarray:

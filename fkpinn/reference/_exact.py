@@ -34,6 +34,6 @@ class ExactReference(AbstractReference):
         layout = self.problem.layout
         if layout.horizon is not None:
             check_times(z, layout.time(z), layout.horizon)
-        check_inside(layout.space(z), self.problem.domain)
+        check_inside(z, self.problem.region)
         value, slope = self._both(z)
         return value, layout.space(slope)

@@ -28,8 +28,7 @@ def fingerprint(problem: Problem) -> np.ndarray:
 
 
 def _data(problem: Problem, z: SpaceTimePoint) -> list[Array]:
-    x = problem.space(z)
-    numbers = [problem.domain.signed_distance(x), problem.drift(z), problem.covariance(z)]
+    numbers = [problem.region.signed_distance(z), problem.drift(z), problem.covariance(z)]
     numbers += [problem.reaction(z), problem.source(z)]
     if problem.nonlinearity is not None:
         d = problem.dim

@@ -39,7 +39,7 @@ class GalerkinReference(AbstractReference):
     def values_and_gradients(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
         """By matrix products."""
         x = as_points(points, 2)
-        check_inside(x, self.problem.domain)
+        check_inside(x, self.problem.region)
         values, slopes = np.empty(len(x)), np.empty((len(x), 2))
         for i in range(0, len(x), _CHUNK):
             here = slice(i, i + _CHUNK)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..domain import AbstractDomain, Mixture
 from ..problem import Layout, Problem, Region
-from ._fill import fill_random, fill_sobol
+from ._fill import fill_random, fill_sobol, in_each
 
 
 class BoundaryPoints(NamedTuple):
@@ -25,6 +25,7 @@ def sample_boundary(
     *,
     part: str | None = None,
     fair: bool = False,
+    outward: bool = False,
     dtype: DTypeLike | None = None,
     key: PRNGKeyArray,
 ) -> BoundaryPoints:
@@ -36,10 +37,12 @@ def sample_boundary(
         part: name of one boundary part; the whole boundary if not given.
         fair: give comparatively small surfaces, such as a hole in high dimension, more points than
             their share of the area; if there are none, the points are the same.
+        outward: give more points of a family parameters next to the ends of their ranges.
         dtype: precision; that of the current default if not given.
         key: random key.
     """
     region, mixture = _surface(where, n, part, fair)
+    region = region.outward() if outward else region
     dtype = jnp.dtype(dtype or jnp.result_type(float))
     return fill_random(_draw, (region, mixture), _n_coords(region), n, key, dtype)
 
@@ -92,7 +95,12 @@ def _n_coords(region: Region) -> int:
 def _draw(
     surface: tuple[Region, Mixture], u: Float[Array, " q"]
 ) -> tuple[BoundaryPoints, Bool[Array, ""]]:
-    (domain, layout), mixture = surface
-    ahead, rest = layout.from_cube(u)
-    x, normal, index, keep = domain.mixed_map(rest, mixture)
-    return BoundaryPoints(layout.placed(ahead, x), normal, index), keep
+    region, mixture = surface
+
+    def place(u):
+        ahead, rest = region.layout.from_cube(u)
+        domain = region.at(ahead)
+        x, normal, index, keep = domain.mixed_map(rest[: domain.n_boundary_coords], mixture)
+        return BoundaryPoints(region.layout.placed(ahead, x), normal, index), keep
+
+    return in_each(region, place, u)

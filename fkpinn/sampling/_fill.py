@@ -14,6 +14,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from .._compute import few_sizes, is_traced
 from .._streams import fold
+from ..domain import Shapes
+from ..problem import Region
 
 _MAX_ROUNDS = 1000
 _TOO_THIN = (
@@ -79,6 +81,33 @@ def _fill_compiled(
 
     kept, count, _ = jax.lax.while_loop(more, one_round, (empty, jnp.int32(0), jnp.array(0)))
     return eqx.error_if(kept, count < n, _TOO_THIN)
+
+
+def in_each(region: Region, place: Any, u: Float[Array, " q"]) -> tuple[Any, Bool[Array, ""]]:
+    """A draw that is made again, with the same parameters and time, until it is kept.
+
+    Only where shapes depend on parameters: there, to drop draws would favor parameters for which
+    more of them are kept.
+
+    Args:
+        region: the points of the problem.
+        place: maps coordinates in the unit cube to something and whether to keep it.
+        u: the coordinates of the first try; the others are made from them.
+    """
+    if not isinstance(region.domain, Shapes):
+        return place(u)
+    held = jnp.arange(u.shape[0]) < region.layout.n_ahead
+    key = jr.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+    for word in (u * 2.0**23).astype(jnp.uint32):
+        key = fold(key, "in each", word)
+
+    def again(state):
+        tries, _, _ = state
+        fresh = jr.uniform(fold(key, "try", tries), u.shape, u.dtype)
+        return tries + 1, *place(jnp.where(held, u, fresh))
+
+    more = lambda state: ~state[2] & (state[0] < _MAX_ROUNDS)
+    return jax.lax.while_loop(more, again, (jnp.int32(0), *place(u)))[1:]
 
 
 @eqx.filter_jit

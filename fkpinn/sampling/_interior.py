@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..domain import AbstractDomain
 from ..problem import AbstractMeasure, Layout, Problem, Region, Uniform
-from ._fill import fill_random, fill_sobol
+from ._fill import fill_random, fill_sobol, in_each
 
 
 def sample_interior(
@@ -14,6 +14,7 @@ def sample_interior(
     n: int,
     *,
     measure: AbstractMeasure | None = None,
+    outward: bool = False,
     dtype: DTypeLike | None = None,
     key: PRNGKeyArray,
 ) -> Float[Array, "n z"]:
@@ -23,10 +24,12 @@ def sample_interior(
         where: a domain, or a problem.
         n: number of points.
         measure: another distribution of points.
+        outward: give more points of a family parameters next to the ends of their ranges.
         dtype: precision; that of the current default if not given.
         key: random key.
     """
     region, law = _law(where, n, measure)
+    region = region.outward() if outward else region
     dtype = jnp.dtype(dtype or jnp.result_type(float))
     return fill_random(_draw, (region, law), law.n_coords(region), n, key, dtype)
 
@@ -82,9 +85,9 @@ def _law(
 
 def _draw(law: tuple[Region, AbstractMeasure], u: Float[Array, " q"]):
     region, measure = law
-    return measure.draw(region, u)
+    return in_each(region, lambda u: measure.draw(region, u), u)
 
 
 def _draw_at_end(law: tuple[Region, AbstractMeasure], u: Float[Array, " q"]):
     region, measure = law
-    return measure.at_end(region, u)
+    return in_each(region, lambda u: measure.at_end(region, u), u)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from .._types import Point, Scalar, SpaceTimePoint
+from ..domain import AbstractDomain
 from ..problem import Problem
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class AbstractExit(eqx.Module):
         """
 
     @abc.abstractmethod
-    def settle(self, problem: Problem, x: Point) -> Point:
+    def settle(self, domain: AbstractDomain, x: Point) -> Point:
         """The point at which boundary data are evaluated, given the end of the path."""
 
 
@@ -57,7 +58,7 @@ class PlainExit(AbstractExit):
         """Outside at the end of the step."""
         return ~(after > 0)  # NaN is out too
 
-    def settle(self, problem: Problem, x: Point) -> Point:
+    def settle(self, domain: AbstractDomain, x: Point) -> Point:
         """The point outside itself."""
         return x
 
@@ -73,9 +74,9 @@ class ShiftedExit(AbstractExit):
         """Closer than the overshoot that the grid would miss."""
         return ~(after > OVERSHOOT * spread)
 
-    def settle(self, problem: Problem, x: Point) -> Point:
+    def settle(self, domain: AbstractDomain, x: Point) -> Point:
         """Nearest boundary point."""
-        return problem.domain.project(x)
+        return domain.project(x)
 
 
 class BridgeExit(AbstractExit):
@@ -90,12 +91,12 @@ class BridgeExit(AbstractExit):
         crossed = jnp.exp(-2.0 * jnp.maximum(before, 0.0) * after / spread**2)
         return ~(after > 0) | (uniform < crossed)
 
-    def settle(self, problem: Problem, x: Point) -> Point:
+    def settle(self, domain: AbstractDomain, x: Point) -> Point:
         """Nearest boundary point."""
-        return problem.domain.project(x)
+        return domain.project(x)
 
 
 def spread_across(problem: Problem, z: SpaceTimePoint, dt: Scalar) -> Scalar:
     r"""$|n^\top\sigma|\sqrt{dt}$: how far a step reaches across the nearest boundary."""
-    normal = lambda: problem.domain.normal(problem.space(z))
+    normal = lambda: problem.domain_at(z).normal(problem.space(z))
     return problem.dynamics.spread(z, normal, dt)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int32, UInt32
 
 from .._types import Point, Scalar, SpaceTimePoint
 from .._words import Words
+from ..domain import AbstractDomain
 from ..problem import Layout, Problem
 
 Control: TypeAlias = Callable[..., Any] | None  # of one point; its gradient makes a martingale
@@ -100,6 +101,10 @@ class Lane(NamedTuple):
             gone = self.step.astype(self.dt.dtype) * self.dt
         return layout.point(self.start + layout.pace * gone, x, values)
 
+    def domain(self, problem: Problem) -> AbstractDomain:
+        """The set the path is in."""
+        return problem.domain.at(jnp.stack(self.values)) if self.values else problem.domain
+
     def then(self, moved: "Lane") -> "Lane":
         """The path after a step, or as it was if it had ended before, or waits for a jump."""
         moves = self.running > 0
@@ -155,7 +160,7 @@ class AbstractWalk(eqx.Module):
 
     def left(self, problem: Problem, lane: Lane) -> Point:
         """Where a path that has ended left the domain."""
-        return problem.domain.project(lane.x)
+        return lane.domain(problem).project(lane.x)
 
     def discounts(self, problem: Problem) -> bool:
         """Whether paths carry a discount."""
@@ -196,7 +201,7 @@ def absorbed_value(problem: Problem, z: SpaceTimePoint) -> Scalar:
         return value
     if len(conditions) == 1:
         return conditions[0].payoff(z)
-    part = problem.domain.part_at(problem.space(z))
+    part = problem.domain_at(z).part_at(problem.space(z))
     for index, condition in enumerate(conditions):
         if condition.absorbs:
             value = jnp.where(part == index, condition.payoff(z), value)

@@ -131,14 +131,14 @@ class Scheme(AbstractWalk):
 
     def left(self, problem: Problem, lane: Lane) -> Point:
         """Where the exit rule says, or where a jump led."""
-        x = self.exit.settle(problem, lane.x)
+        x = self.exit.settle(lane.domain(problem), lane.x)
         if lane.jumping is not None:
             x = jnp.where(lane.jumping.out > 0, lane.x, x)
         return x if lane.late is None else jnp.where(lane.late > 0, lane.x, x)
 
     def finish(self, problem: Problem, lane: Lane) -> Scalar:
         """The rest of the integrals, and the boundary data."""
-        x = self.exit.settle(problem, lane.x)
+        x = self.exit.settle(lane.domain(problem), lane.x)
         cut = jnp.array(False) if lane.late is None else lane.late > 0
         if problem.timed:  # a parabolic path that was not stopped has reached the horizon
             x = jnp.where(cut, lane.x, x)
@@ -202,8 +202,9 @@ def _step(
     x = stepper.step(problem, z, dt, noise, signs)
     of_exit = uniform[n_signs] if scheme.exit.uses_uniform else jnp.zeros_like(dt)
     if all(problem.absorbing()):
-        before = -problem.domain.level(lane.x) if scheme.exit.uses_uniform else of_exit
-        after = -problem.domain.level(x)
+        domain = lane.domain(problem)
+        before = -domain.level(lane.x) if scheme.exit.uses_uniform else of_exit
+        after = -domain.level(x)
         ended = scheme.exit.reached(problem, before, after, spread_across(problem, z, dt), of_exit)
     else:
         of_wall = uniform[n_signs + bool(scheme.exit.uses_uniform)]
@@ -247,9 +248,9 @@ def _local_step(problem: Problem, scheme: Scheme, z: SpaceTimePoint, lane: Lane)
     share = jnp.ones_like(dt)
     if any(ends):
         if all(ends):
-            depth = -problem.domain.level(x)
+            depth = -lane.domain(problem).level(x)
         else:
-            depth = nearest_end(problem, problem.domain.part_distance(x))
+            depth = nearest_end(problem, lane.domain(problem).part_distance(x))
         share = jnp.maximum(depth / (lane.varying.near * spread), 0.0) ** 2
     if not problem.drift.is_zero:
         carried = jnp.sum((problem.drift(z) * dt) ** 2)

@@ -31,7 +31,7 @@ def meet_walls(
     known law; by Skorokhod's construction the local time is how far that least depth lies
     beyond the wall. Exact for constant coefficients and a flat wall.
     """
-    domain, ends = problem.domain, np.flatnonzero(problem.absorbing())
+    domain, ends = problem.domain_at(z), np.flatnonzero(problem.absorbing())
     old = problem.space(z)
     spread = spread_across(problem, z, dt)
     distances, depth = domain.part_distance(x), -domain.signed_distance(x)

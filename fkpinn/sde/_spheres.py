@@ -115,7 +115,7 @@ class Spheres(AbstractWalk):
         """The boundary value, unless the walk was cut."""
         discount = 1.0 if lane.log_discount is None else jnp.exp(lane.log_discount)
         value = discount * absorbed_value(
-            problem, _at(problem, lane, problem.domain.project(lane.x))
+            problem, _at(problem, lane, lane.domain(problem).project(lane.x))
         )
         if lane.late is not None:
             value = jnp.where(lane.late > 0, 0.0, value)
@@ -179,7 +179,7 @@ def source_weight(
 
 def _step(problem: Problem, lane: Lane, noise: Vector, uniform: Array, shell: float) -> Lane:
     """Jump to a sphere or, close to the boundary, end or step back."""
-    distance = problem.domain.signed_distance(lane.x)
+    distance = lane.domain(problem).signed_distance(lane.x)
     noise = noise + 1e-15  # in single precision, one pair of normals in 2**25 is zero
     direction = noise / jnp.sqrt(jnp.sum(noise**2))
     near = ~(distance < -shell)
@@ -227,7 +227,7 @@ def _end(problem: Problem, lane: Lane, uniform: Scalar, shell: float) -> Lane:
     be wrong by $\delta$ times the slope.
     """
     sigma, c = _constants(problem)
-    foot = problem.domain.project(lane.x)
+    foot = lane.domain(problem).project(lane.x)
     inward = lane.x - foot
     depth = jnp.minimum(jnp.sqrt(jnp.sum(inward**2)), shell)
     width = _LAYER * shell

@@ -166,9 +166,9 @@ def test_shifted_exits_are_early_by_the_overshoot_across_the_wall(kind):
 
 def test_where_boundary_data_are_read():
     problem, x = square(), jnp.asarray([0.3, 1.1])
-    np.testing.assert_array_equal(PlainExit().settle(problem, x), x)
+    np.testing.assert_array_equal(PlainExit().settle(problem.domain, x), x)
     for rule in (ShiftedExit(), BridgeExit()):
-        np.testing.assert_allclose(rule.settle(problem, x), [0.3, 1.0], rtol=1e-12)
+        np.testing.assert_allclose(rule.settle(problem.domain, x), [0.3, 1.0], rtol=1e-12)
 
 
 # ---- walls
