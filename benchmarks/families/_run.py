@@ -1,7 +1,8 @@
-"""Mean exit times of `met` for all inverse temperatures between 2 and 10, by one network."""
+"""One network for a family: all temperatures of `met`, all sizes of a hole."""
 
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,65 +15,93 @@ from fkpinn.sampling import sample_interior
 
 from .._common import say, surroundings
 
-RANGE = (2.0, 10.0)
-_SHOWN = (2.0, 4.0, 6.0, 8.0, 10.0)
-_SLOPE_AT, _STEP = 6.0, 0.05  # where derivatives by the parameter are compared, with which step
 _POINTS = 4000  # of each comparison
 _SECONDS = 5.0  # of the certificate of a single problem
 
 
-def family() -> fk.Problem:
-    """All its problems."""
+class _Case(NamedTuple):
+    """A family with one parameter, values that are looked at, and where its slope is compared."""
+
+    family: fk.Problem
+    shown: tuple[float, ...]
+    slope_at: float
+    step: float  # of the differences that slopes are compared with
+
+
+def _met() -> _Case:
     hexagon = fk.RegularPolygon(sides=6, circumradius=2.0)
-    return fk.mean_exit_time(hexagon, double_well, beta=RANGE, name="met, beta 2 to 10")
+    family = fk.mean_exit_time(hexagon, double_well, beta=(2.0, 10.0), name="met, beta 2 to 10")
+    return _Case(family, (2.0, 4.0, 6.0, 8.0, 10.0), 6.0, 0.05)
 
 
-def run(preset: str = "quick", seeds: int = 3, n_points: int = 20) -> dict[str, Any]:
-    """Errors of networks for the whole family, by their certificates and by finite elements.
+def _hole() -> _Case:
+    """A shape with a parameter."""
+    family = fk.poisson(
+        lambda radius: fk.Box([-1, -1], [1, 1]) - fk.Ball([0, 0], radius, name="hole"), 1.0,
+        parameters={"radius": (0.1, 0.4)}, name="square with a hole, radius 0.1 to 0.4",
+    )  # fmt: skip
+    return _Case(family, (0.1, 0.2, 0.3, 0.4), 0.25, 0.01)
+
+
+CASES = {"met": _met, "hole": _hole}
+
+
+def run(
+    problems: Sequence[str] = tuple(CASES),
+    preset: str = "quick",
+    seeds: int = 3,
+    n_points: int = 20,
+) -> dict[str, Any]:
+    """Errors of networks for whole families, by their certificates and by finite elements.
 
     Args:
+        problems: which of `CASES`.
         preset: of the training.
         seeds: how many networks.
         n_points: values of the parameter at which each has a certificate of its own.
     """
-    if seeds < 1 or n_points < 1:
-        raise ValueError(f"`--seeds` and `--points` must be positive; got {seeds}, {n_points}.")
-    records = [_one(seed, preset, n_points) for seed in range(seeds)]
+    unknown = [name for name in problems if name not in CASES]
+    if unknown or seeds < 1 or n_points < 1:
+        raise ValueError(
+            f"`--problems` must be some of {tuple(CASES)}, `--seeds` and `--points` positive; got "
+            f"{list(problems)}, {seeds}, {n_points}."
+        )
+    records = [_one(name, seed, preset, n_points) for name in problems for seed in range(seeds)]
     held = sum(pair["holds"] for record in records for pair in record["pairs"])
     return {
-        "benchmark": "families", "preset": preset, "range": RANGE,
-        "pairs": seeds * n_points, "held": held, "records": records, **surroundings(),
+        "benchmark": "families", "preset": preset,
+        "pairs": len(records) * n_points, "held": held, "records": records, **surroundings(),
     }  # fmt: skip
 
 
-def _one(seed: int, preset: str, n: int) -> dict[str, Any]:
-    whole = family()
-    say(f"families: seed {seed}, {preset}")
+def _one(name: str, seed: int, preset: str, n: int) -> dict[str, Any]:
+    case = CASES[name]()
+    whole = case.family
+    (parameter, law), *_ = whole.parameters.items()
+    say(f"families: {name}, seed {seed}, {preset}")
     began = time.perf_counter()
     solution = fk.solve(whole, preset=preset, seed=seed, certify=True)
     trained = time.perf_counter() - began
     assert solution.certificate is not None
     say(f"families: relative error {solution.certificate['l2_rel']:.2e} in {trained:.0f} s")
-    values = (Stream(seed) / "bench families").generator.uniform(*RANGE, n)
+    values = (Stream(seed) / "bench families").generator.uniform(law.lower, law.upper, n)
     pairs = []
-    for beta in values:
-        error, limits = _error(solution, whole, float(beta)), _limits(solution, float(beta), seed)
+    for value in values.tolist():
+        at = {parameter: value}
+        error, limits = _error(solution, whole, at), _limits(solution, at, seed)
         pairs.append(
-            {
-                "beta": float(beta),
-                "error": error,
-                "limits": limits,
-                "holds": limits[0] <= error <= limits[1],
-            }
+            {**at, "error": error, "limits": limits, "holds": limits[0] <= error <= limits[1]}
         )
-    shown = {f"{beta:g}": _error(solution, whole, beta) for beta in _SHOWN}
+    shown = {f"{value:g}": _error(solution, whole, {parameter: value}) for value in case.shown}
     say(f"families: at {', '.join(f'{b}: {e:.1e}' for b, e in shown.items())}")
     return {
+        "problem": name,
         "seed": seed,
+        "range": [law.lower, law.upper],
         "certificate": solution.certificate,
         "stopped": solution.stopped,
         "errors": shown,
-        "slope": _slope(solution, whole),
+        "slope": _slope(solution, case, parameter),
         "pairs": pairs,
         "seconds": trained,
     }
@@ -82,8 +111,8 @@ def _points(problem: fk.Problem) -> np.ndarray:
     return np.asarray(sample_interior(problem, _POINTS, key=jax.random.key(1)))
 
 
-def _exact(whole: fk.Problem, beta: float, points: np.ndarray) -> np.ndarray:
-    reference = fk.find_reference(whole.at(beta=beta))
+def _exact(problem: fk.Problem, points: np.ndarray) -> np.ndarray:
+    reference = fk.find_reference(problem)
     assert reference is not None
     return np.asarray(reference.values(points))
 
@@ -92,20 +121,24 @@ def _relative(found: np.ndarray, exact: np.ndarray) -> float:
     return float(np.sqrt(np.mean((found - exact) ** 2) / np.mean(exact**2)))
 
 
-def _error(solution: fk.Solution, whole: fk.Problem, beta: float) -> float:
-    points = _points(whole.at(beta=beta))
-    return _relative(np.asarray(solution(points, beta=beta)), _exact(whole, beta, points))
+def _error(solution: fk.Solution, whole: fk.Problem, at: dict[str, float]) -> float:
+    problem = whole.at(**at)
+    points = _points(problem)
+    return _relative(np.asarray(solution(points, **at)), _exact(problem, points))
 
 
-def _limits(solution: fk.Solution, beta: float, seed: int) -> tuple[float, float]:
-    found = solution.at(beta=beta).certify(seconds=_SECONDS, seed=seed)
+def _limits(solution: fk.Solution, at: dict[str, float], seed: int) -> tuple[float, float]:
+    found = solution.at(**at).certify(seconds=_SECONDS, seed=seed)
     return found.ci_low, found.ci_high
 
 
-def _slope(solution: fk.Solution, whole: fk.Problem) -> float:
+def _slope(solution: fk.Solution, case: _Case, parameter: str) -> float:
     """Relative error of the derivative by the parameter, beside central differences."""
-    points = _points(whole.at(beta=_SLOPE_AT))
-    above, below = (_exact(whole, _SLOPE_AT + h, points) for h in (_STEP, -_STEP))
-    slope = jax.grad(lambda beta, x: solution(x, beta=beta))
-    found = jax.vmap(slope, in_axes=(None, 0))(_SLOPE_AT, jnp.asarray(points))
-    return _relative(np.asarray(found), (above - below) / (2 * _STEP))
+    below, above = (
+        case.family.at(**{parameter: case.slope_at + h}) for h in (-case.step, case.step)
+    )
+    points = _points(above)
+    points = points[np.asarray(jax.vmap(below.domain.contains)(points))]
+    found = jax.vmap(jax.grad(lambda value, x: solution(x, **{parameter: value})), (None, 0))
+    exact = (_exact(above, points) - _exact(below, points)) / (2 * case.step)
+    return _relative(np.asarray(found(case.slope_at, jnp.asarray(points))), exact)

@@ -26,7 +26,7 @@ _OPTIONS = {
     "intervals": ("problems", "points", "paths"),
     "slopes": ("problems", "points", "paths"),
     "inverse": ("problems", "repeats", "preset"),
-    "families": ("preset", "seeds", "points"),
+    "families": ("problems", "preset", "seeds", "points"),
     "warm": ("problems", "preset"),
     "scaling": ("repeats",),
     "lbfgs": ("seeds",),
@@ -56,7 +56,8 @@ class Bench:
     `intervals`: bias and coverage of labels in many dimensions.
     `slopes`: how often intervals of gradients hold the true components.
     `inverse`: how often limits of inferred parameters hold the true ones.
-    `families`: one network for `met` at all temperatures, beside finite elements for single ones.
+    `families`: one network for all temperatures of `met`, and for all sizes of a hole, beside
+    finite elements for single problems.
     `warm`: time from the solution of a problem that is much alike, beside that from scratch.
     `scaling`: what steps, labels and certificates cost as sizes grow, and what many devices gain.
     `lbfgs`: the L-BFGS of this package beside that of optax, from the same networks.
