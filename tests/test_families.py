@@ -138,3 +138,36 @@ def test_families_with_time_and_kinks_in_a_folder(tmp_path):
     one = found.at(sigma=0.3, strike=1.0)
     assert one.animate(tmp_path / "u.gif", frames=3).is_file()
     assert float(one([0.0, 0.0])) == pytest.approx(0.119, abs=0.03)  # Black and Scholes
+
+
+def test_a_rod_of_unknown_length():
+    """A shape with a parameter: solved, certified, differentiated and inferred from data."""
+    rods = fk.Problem(
+        lambda length: fk.Interval(0.0, length), diffusion=2**0.5, source=1.0,
+        parameters={"length": (0.5, 1.0)}, name="rods",
+    )  # fmt: skip
+    found = fk.solve(rods, settings=HOW, seed=0, certify=True)
+    z = np.asarray(sample_interior(rods, 1000, key=jax.random.key(1)))
+    exact = 0.5 * z[:, 1] * (z[:, 0] - z[:, 1])
+    error = np.sqrt(np.mean((np.asarray(found(z)) - exact) ** 2) / np.mean(exact**2))
+    assert error < 0.1
+    assert (
+        found.certificate["ci_low"] <= 1.3 * error and found.certificate["ci_high"] >= error / 1.3
+    )
+
+    at = np.array([[0.5, 0.25], [0.75, 0.3], [1.0, 0.9], [0.9, 0.02]])
+    slopes = found.gradient_with_interval(at, by="parameters", n_paths=2000)
+    true = 0.5 * at[:, 1:]
+    slack = 0.5 * (slopes.high - slopes.low)  # eight limits at 95 %: twice as wide
+    assert np.all((slopes.low - slack <= true) & (true <= slopes.high + slack))
+    assert slopes.reach[2, 0] < slopes.reach[0, 0]  # the end of the rod is near
+
+    x = np.linspace(0.05, 0.45, 15)[:, None]
+    noise = np.random.default_rng(0).normal(size=15)
+    data = fk.Observations.of(x, 0.5 * x[:, 0] * (0.8 - x[:, 0]) + 2e-3 * noise, 2e-3)
+    low, high = fk.infer(found, data, n_samples=200).interval(0.999)["length"]
+    assert low < 0.8 < high and high - low < 0.05
+    with pytest.raises(ValueError, match="inside the domain for all values of the parameters"):
+        fk.infer(found, fk.Observations.of([[0.3], [0.7]], [0.1, 0.1], 0.01))
+    with pytest.raises(ValueError, match="closed domain"):
+        found([0.7], length=0.6)

@@ -56,6 +56,8 @@ def center(problem: Problem) -> np.ndarray:
     mean = np.where(np.abs(mean - middle) <= _CHANCE * chance, middle, mean)
     if _inside(problem, mean[None])[0]:
         return mean
+    if problem.parameters:  # points of other sets of a family
+        drawn = drawn[_inside(problem, drawn)]
     return drawn[np.argmin(np.sum((drawn - mean) ** 2, axis=1))]
 
 
