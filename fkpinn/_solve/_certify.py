@@ -24,7 +24,7 @@ from ..evaluate import (
 )
 from ..labels import Labels
 from ..problem import Problem
-from ._cuts import center
+from ._cuts import central_point
 from ._job import Job
 from ._network import make_network
 from ._train import output_size
@@ -100,8 +100,7 @@ def central_value(
         seed: seed of all random numbers.
         progress: told how many paths have ended.
     """
-    layout = problem.layout
-    point = layout.points(layout.start, center(problem), layout.middle())
+    point = central_point(problem)
     n_paths = int(min(max(_affordable(certificate), _FEWEST), _MOST))
     found = value_with_interval(
         problem, network, point[None], n_paths=n_paths, level=_LEVEL,

@@ -61,6 +61,12 @@ def center(problem: Problem) -> np.ndarray:
     return drawn[np.argmin(np.sum((drawn - mean) ** 2, axis=1))]
 
 
+def central_point(problem: Problem) -> np.ndarray:
+    """A point at the center, far from the time of the data, with parameters in the middle."""
+    layout = problem.layout
+    return layout.points(layout.start, center(problem), layout.middle())
+
+
 def _inside(problem: Problem, space: np.ndarray) -> np.ndarray:
     """Whether places lie in the domain, that of the middle of a family."""
     layout = problem.layout

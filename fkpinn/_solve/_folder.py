@@ -13,6 +13,7 @@ from .._records import write_bytes
 from ..labels import Labels
 from ..problem import Problem, describe
 from ..report import read_fields, write_comparison, write_report
+from ._cuts import central_point
 from ._settings import Settings, toml
 from ._solution import batched
 
@@ -20,9 +21,8 @@ _FIELDS = "fields.npz"
 
 
 def about_problem(problem: Problem) -> dict[str, Any]:
-    """The problem in numbers and words, and a point well inside its bounds."""
-    lower, upper = problem.bounds()
-    return describe(problem) | {"middle": (0.5 * (lower + upper)).tolist()}
+    """The problem in numbers and words, and a point inside its domain."""
+    return describe(problem) | {"middle": central_point(problem).tolist()}
 
 
 def save_fields(
