@@ -22,6 +22,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, PartitionSpec
 
+from ._memory import give_back_freed_memory
+
 _R = TypeVar("_R")
 _SWITCH = "FKPINN_CACHE"
 _OFF = ("0", "off", "no", "false", "none")
@@ -186,7 +188,7 @@ _chosen: contextvars.ContextVar[Compute | None] = contextvars.ContextVar("comput
 
 def current() -> Compute:
     """What `using` has chosen, or the default device; compiled code is kept from here on."""
-    keep_compiled_code()
+    prepare_compiler()
     return _chosen.get() or Compute.here()
 
 
@@ -268,6 +270,15 @@ def has_tracers(*arguments: Any) -> bool:
 def few_sizes(n: int) -> int:
     """Rows to compile for where `n` are wanted: 4096, 32768, ..."""
     return 1 << 3 * max(4, -(-(n - 1).bit_length() // 3))
+
+
+def prepare_compiler() -> None:
+    """To be called before a program compiles something for the first time; more often does no harm.
+
+    Compiled code is kept for the next run, and memory of the compiler is given back.
+    """
+    keep_compiled_code()
+    give_back_freed_memory()
 
 
 @functools.cache

@@ -1,7 +1,5 @@
 """The command `fkpinn`: which subcommands there are, and what its exit codes mean."""
 
-import contextlib
-import ctypes
 import dataclasses
 import io
 import os
@@ -12,6 +10,7 @@ from typing import Any
 
 import tyro
 
+from fkpinn._memory import share_freed_memory
 from fkpinn.cli._bench import Bench
 from fkpinn.cli._certify import Certify
 from fkpinn.cli._compare import Compare
@@ -28,8 +27,6 @@ from fkpinn.cli._reproduce import Reproduce
 from fkpinn.cli._runs import Runs
 from fkpinn.cli._solve import Solve
 from fkpinn.cli._submit import Submit
-
-_ARENA_MAX = -8  # of glibc's `mallopt`
 
 _DESCRIPTION = """\
 Solve boundary value problems with neural networks guided by Feynman-Kac labels.
@@ -90,7 +87,7 @@ def start() -> None:
     """Run the command that this process was started with, and leave with its code."""
     _write_utf8()
     warnings.showwarning = lambda message, *_, **__: print(f"Warning: {message}", file=sys.stderr)
-    _share_freed_memory()
+    share_freed_memory()
     code = main()
     if code == 130:
         # Compiled code may still run in other threads; an orderly end would crash below it.
@@ -107,15 +104,6 @@ def _write_utf8() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
-
-
-def _share_freed_memory() -> None:
-    """Threads give back memory to one place; with places of their own glibc keeps it from others.
-
-    Compilers of several threads would hold some hundred megabytes in this way.
-    """
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def parse(argv: Sequence[str]) -> Any:

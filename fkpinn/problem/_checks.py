@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compute import keep_compiled_code
+from .._compute import prepare_compiler
 from ..domain import AbstractDomain
 from ._jumps import CompoundPoisson
 from ._spectrum import box_eigenvalue, first_eigenvalue
@@ -38,7 +38,7 @@ class _Samples(NamedTuple):
 
 def check_problem(problem: Problem) -> None:
     """Raise with a message that names the argument, what came, and what to try."""
-    keep_compiled_code()  # this is the first that a program compiles
+    prepare_compiler()  # this is the first that a program compiles
     _check_bounded(problem.domain)
     if not problem.domain.parts and not problem.timed:
         raise ValueError("`domain` has no boundary, so the problem needs a `horizon`.")
