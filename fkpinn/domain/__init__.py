@@ -9,6 +9,7 @@ from ._base import InteriorDraw as InteriorDraw
 from ._base import Mixture as Mixture
 from ._base import Segment as Segment
 from ._base import frozen as frozen
+from ._base import known_domain as known_domain
 from ._box import Box as Box
 from ._box import Interval as Interval
 from ._csg import Difference as Difference

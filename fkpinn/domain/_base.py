@@ -314,6 +314,16 @@ class AbstractDomain(eqx.Module):
         return Difference(self, other)
 
 
+def known_domain(domain: Any) -> AbstractDomain:
+    """The domain, or an error if it is something else."""
+    if isinstance(domain, AbstractDomain):
+        return domain
+    also = " Shapes that depend on parameters are for `Problem`." if callable(domain) else ""
+    raise TypeError(
+        f"`domain` must be a domain such as `Box` or `Ball`; got {type(domain).__name__}.{also}"
+    )
+
+
 def ball_around(window: Window) -> tuple[np.ndarray, float]:
     """Center and radius of the ball through the corners of a box."""
     lower, upper = window

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Matrix, Scalar, Vector
-from ..domain import AbstractDomain, Box
+from ..domain import AbstractDomain, Box, known_domain
 from ._coefficient import Coefficient, accepts, bind, spelled
 from ._layout import Layout
 from ._measure import AbstractMeasure
@@ -160,7 +160,7 @@ def hjb(
     chosen = _controls(controls, n + (noise is not None))
     own = None
     if noise is not None:
-        layout = Layout(domain.dim, data.get("horizon"))
+        layout = Layout(known_domain(domain).dim, data.get("horizon"))
         own = bind("diffusion", diffusion, ((), (domain.dim,)), layout)
     made = Hamiltonian(drift, cost, noise, chosen, own, maximize)
     return Problem(

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from .._types import ScalarField
-from ..domain import AbstractDomain
+from ..domain import AbstractDomain, known_domain
 from ._boundary import AbstractCondition, Dirichlet, matching
 from ._layout import Layout
 from ._operator import generator
@@ -53,7 +53,7 @@ def manufactured(
     timed = horizon is not None
     given = {"drift": drift, "diffusion": diffusion, "reaction": reaction, "horizon": horizon}
     terminal = (lambda x: exact(horizon, x)) if timed else None
-    bare = Problem(domain, **given, boundary=0.0, terminal=terminal, check=False)
+    bare = Problem(known_domain(domain), **given, boundary=0.0, terminal=terminal, check=False)
     layout, u = bare.layout, as_field(exact, bare.layout)
 
     def source(*at):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Matrix, Point, Scalar, SpaceTimePoint
-from ..domain import AbstractDomain, Shapes
+from ..domain import AbstractDomain, Shapes, known_domain
 from ..report import problem_html
 from ._boundary import AbstractCondition, Dirichlet
 from ._checks import check_problem
@@ -118,12 +118,9 @@ class Problem(eqx.Module):
         check: bool = True,
     ):
         laws = _parameters(parameters)
-        if callable(domain):
+        if callable(domain) and not isinstance(domain, AbstractDomain):
             domain = _shapes(domain, laws)
-        if not isinstance(domain, AbstractDomain):
-            raise TypeError(
-                f"`domain` must be a domain such as `Box` or `Ball`; got {type(domain).__name__}."
-            )
+        domain = known_domain(domain)
         if terminal is not None and initial is not None:
             raise ValueError(
                 "`terminal` and `initial` exclude each other: data are given either at the "

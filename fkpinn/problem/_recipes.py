@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..domain import AbstractDomain
+from ..domain import AbstractDomain, known_domain
 from ._boundary import AbstractCondition, Dirichlet, Neumann
 from ._coefficient import accepts
 from ._layout import Parameter
@@ -15,7 +15,7 @@ from ._problem import Problem
 
 
 def poisson(
-    domain: AbstractDomain,
+    domain: AbstractDomain | Callable[..., AbstractDomain],
     source: Any = 1.0,
     boundary: Any = 0.0,
     *,
@@ -25,7 +25,7 @@ def poisson(
     r"""$-\Delta u = f$.
 
     Args:
-        domain: the domain.
+        domain: the domain, or a function of parameters that returns it.
         source: $f$, a number or a function of `x`.
         boundary: as in `Problem`; zero by default.
         parameters: parameters of a family of problems, as in `Problem`.
@@ -38,7 +38,7 @@ def poisson(
 
 
 def schrodinger(
-    domain: AbstractDomain,
+    domain: AbstractDomain | Callable[..., AbstractDomain],
     potential: Any,
     source: Any,
     boundary: Any = 0.0,
@@ -51,7 +51,7 @@ def schrodinger(
     Equation: [eq:schrodinger](../theory/equations.md).
 
     Args:
-        domain: the domain.
+        domain: the domain, or a function of parameters that returns it.
         potential: $V$, a number or a function of `x`.
         source: $f$, a number or a function of `x`.
         boundary: as in `Problem`; zero by default.
@@ -114,6 +114,7 @@ def committor(
         target: name of the boundary part where it is 1.
         name: a name for reports.
     """
+    domain = known_domain(domain)
     for argument, part in (("start", start), ("target", target)):
         if part not in domain.parts:
             raise ValueError(
@@ -128,7 +129,7 @@ def committor(
 
 
 def heat(
-    domain: AbstractDomain,
+    domain: AbstractDomain | Callable[..., AbstractDomain],
     initial: Any,
     *,
     horizon: float,
@@ -143,7 +144,7 @@ def heat(
     Time runs forward: the solution at `t, x` is the temperature at time `t`.
 
     Args:
-        domain: the domain.
+        domain: the domain, or a function of parameters that returns it.
         initial: temperature at time 0, a number or a function of `x`.
         horizon: final time.
         conductivity: $\kappa$: one positive number, or one for each axis.
@@ -153,10 +154,10 @@ def heat(
         name: a name for reports.
     """
     kappa = np.asarray(conductivity, dtype=float)
-    if kappa.shape not in ((), (domain.dim,)) or not np.all(kappa > 0):
+    d = domain.dim if isinstance(domain, AbstractDomain) else kappa.size
+    if kappa.shape not in ((), (d,)) or not np.all(kappa > 0):
         raise ValueError(
-            f"`conductivity` must be a positive number or {domain.dim} of them; "
-            f"got {conductivity!r}."
+            f"`conductivity` must be a positive number or {d} of them; got {conductivity!r}."
         )
     return Problem(
         domain,

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import Scalar, SpaceTimePoint
-from ..domain import AbstractDomain
+from ..domain import AbstractDomain, known_domain
 from ._coefficient import Coefficient, bind
 from ._layout import Layout
 from ._measure import some_points
@@ -52,7 +52,7 @@ def optimal_stopping(
         raise TypeError(f"`reward` must be a function of `x`; got {reward!r:.80}.")
     if width is not None and not 0 < width < np.inf:
         raise ValueError(f"`width` must be positive; got {width!r}.")
-    pays = bind("reward", reward, ((),), Layout(domain.dim))
+    pays = bind("reward", reward, ((),), Layout(known_domain(domain).dim))
     walls = {} if not domain.parts else {"boundary": boundary}
     if domain.parts and boundary is None:
         walls = {"boundary": lambda t, x: pays(x)}

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import fkpinn as fk
-from fkpinn.domain import Shapes
+from fkpinn.domain import Shapes, known_domain
 from fkpinn.sampling import sample_boundary, sample_interior, sobol_interior
 
 _LEVEL = 1e-4
@@ -175,6 +175,18 @@ def test_the_family_answers_for_all_its_sets():
 def test_what_cannot_be_right_is_refused(domain, error, words):
     with pytest.raises(error, match=words):
         fk.Problem(domain, source=1.0, parameters={"size": RANGE})
+
+
+def test_recipes_take_such_shapes_or_say_what_does():
+    ring = SHAPES["ring"]
+    made = fk.poisson(ring, 1.0, parameters={"size": RANGE})
+    assert isinstance(made.domain, Shapes) and made.at(size=0.3).domain.parts == ("outer", "hole")
+    heated = fk.heat(ring, 0.0, horizon=1.0, source=1.0, parameters={"size": RANGE})
+    assert heated.n_coords == 4
+    with pytest.raises(TypeError, match=r"got function\. Shapes that depend on parameters are for"):
+        known_domain(ring)
+    with pytest.raises(TypeError, match=r"must be a domain such as `Box` or `Ball`; got list\.$"):
+        known_domain([0.0, 1.0])
 
 
 def test_a_set_without_values_refuses_questions_about_points():
