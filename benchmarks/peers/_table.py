@@ -94,10 +94,11 @@ def _cell(s: dict[str, Any] | None, best: float) -> str:
     if s is None:
         return "–"
     if s["error"] is None or not math.isfinite(s["error"]):
-        return "failed" if (s["note"] or "").startswith("failed") else s["note"] or "no number"
+        note = s["note"] or "no number"
+        return "failed" if note.startswith("failed") else note.replace(": ", ":<br>")
     text = short(s["error"])
     text = f"**{text}**" if s["error"] == best else text
-    spread = f" ({short(s['worst'])})" if s["seeds"] > 1 and s["worst"] > s["error"] else ""
+    spread = f"<br>({short(s['worst'])})" if s["seeds"] > 1 and s["worst"] > s["error"] else ""
     return text + spread
 
 
