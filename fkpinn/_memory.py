@@ -33,8 +33,8 @@ def give_back_freed_memory() -> None:
     if trim is None:
         return
 
-    def compiled(event: str, seconds: float, **_: Any) -> None:
-        if event == _COMPILED and seconds > _LONG:
+    def compiled(event: str, duration_secs: float, **_: Any) -> None:
+        if event == _COMPILED and duration_secs > _LONG:
             trim(0)
 
     jax.monitoring.register_event_duration_secs_listener(compiled)
