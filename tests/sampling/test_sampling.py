@@ -238,7 +238,7 @@ def test_refusals():
 def solved(domain, measure, few=SMALL, **how):
     """A very short run, and the means of its answer on the hole and on the outer wall."""
     problem = Problem(domain, boundary={"outer": 0.0, "hole": 1.0}, measure=measure)
-    found = fk.solve(problem, settings=few.changed({"training.steps": 40}), **how)
+    found = fk.solve(problem, settings=few.changed({"training.steps": 80}), **how)
     mean = lambda part: float(
         jnp.mean(found(sample_boundary(problem, 50, part=part, key=jr.key(1)).points))
     )
