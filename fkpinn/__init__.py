@@ -6,6 +6,8 @@ Names load on first use (PEP 562), so `import fkpinn` and `fkpinn --help` do not
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._miscompiled import avoid_wrong_sums as _avoid_wrong_sums
+
 if TYPE_CHECKING:
     from fkpinn._compute import Compute as Compute
     from fkpinn._progress import SilentProgress as SilentProgress
@@ -174,6 +176,9 @@ _EXPORTS: dict[str, str] = {
     "CertificateSettings": "fkpinn._solve",
     "resume": "fkpinn._solve",
 }
+
+
+_avoid_wrong_sums()  # takes effect before jax starts only, so not later than here
 
 
 def __getattr__(name: str) -> Any:

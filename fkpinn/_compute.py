@@ -23,6 +23,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh, PartitionSpec
 
 from ._memory import give_back_freed_memory
+from ._miscompiled import refuse_wrong_sums
 
 _R = TypeVar("_R")
 _SWITCH = "FKPINN_CACHE"
@@ -277,6 +278,7 @@ def prepare_compiler() -> None:
 
     Compiled code is kept for the next run, and memory of the compiler is given back.
     """
+    refuse_wrong_sums()
     keep_compiled_code()
     give_back_freed_memory()
 

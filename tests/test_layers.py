@@ -20,6 +20,7 @@ LAYERS = {
     "_progress": (0, -1),
     "_compute": (0, -1),
     "_memory": (0, -1),
+    "_miscompiled": (0, -1),
     "_streams": (0, -1),
     "_together": (0, -1),
     "_words": (0, -1),
@@ -44,7 +45,12 @@ LAYERS = {
 # `report` reads plain records and imports row 0 only, so the row that writes runs may call it, and
 # classes that notebooks show; what reads files stands on what writes them.
 SHOWN = ("problem", "labels", "evaluate", "_solve")
-SIDEWAYS = {*((part, "report") for part in SHOWN), ("_files", "_records"), ("_compute", "_memory")}
+SIDEWAYS = {
+    *((part, "report") for part in SHOWN),
+    ("_files", "_records"),
+    ("_compute", "_memory"),
+    ("_compute", "_miscompiled"),
+}
 PUBLIC = 11  # the row of `fkpinn` itself: its names are for users and for the command line
 
 of_every_file = pytest.mark.parametrize(
