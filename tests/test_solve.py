@@ -546,6 +546,11 @@ def test_presets_look_at_what_moves_paths():
     assert (soft.points.n_collocation, soft.points.n_boundary) == (2250, 3600)
     assert hard.network.hard and hard.points.n_collocation == 4500
     assert not hard.network.data_inputs
+    ball = fk.Ball([0.0] * 30, 1.0)
+    holes = (ball - fk.Ball([0.0] * 30, radius, name="hole") for radius in (0.1, 0.9))
+    small, large = (settings_for("quick", fk.Problem(hole, check=False)) for hole in holes)
+    assert small.labels.likely and small.points.visited == 0.5
+    assert not large.labels.likely and large.points.visited == 0.0
 
 
 @pytest.mark.broad
@@ -730,6 +735,20 @@ def test_late_steps_have_no_momentum_where_data_have_kinks():
         for data in (lambda x: jnp.abs(x[0] - 1.0), lambda x: (x[0] - 1.0) ** 2)
     ]
     assert [training.late_momentum for training in found] == [0.0, 0.9]
+
+
+def test_on_accelerators_momentum_replaces_steps_with_many_points():
+    """But not where data have kinks or paths jump."""
+    how = {"diffusion": 0.3, "horizon": 1.0, "boundary": 1.0, "check": False}
+    smooth, kinked = (
+        fk.Problem(fk.Interval(0.0, 2.0), **how, terminal=data)
+        for data in (lambda x: (x[0] - 1.0) ** 2, lambda x: jnp.abs(x[0] - 1.0))
+    )
+    jumping = fk.catalogue("jump-exit").problem
+    with using(Compute("gpu", 1, None, 1 << 20)):
+        found = [settings_for("best", p).training for p in (smooth, kinked, jumping)]
+    look = [(t.steps, t.late_momentum, t.polish_steps) for t in found]
+    assert look == [(450, 0.9, 0), (250, 0.0, 200), (250, 0.0, 200)]
 
 
 def test_the_last_steps_may_have_momentum_of_their_own():

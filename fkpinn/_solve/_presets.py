@@ -58,6 +58,14 @@ PRESETS = {
     ),
 }
 
+# where nothing keeps residuals large, momentum and a mean over late steps replace steps with many
+# points: less than half the time, and half the error
+_LATE_MOMENTUM = {
+    "training.steps": 450,
+    "training.late_momentum": 0.9,
+    "training.polish_steps": 0,
+}
+
 # what a graphics processor does in two minutes would take two cores two hours
 _ON_CPU = {
     "best": PRESETS["best"].changed(
@@ -140,6 +148,7 @@ _DIFFUSIVE_ON_CPU = {
 }
 _HALF_WAVES = 8.0  # of initial data across the domain, which a network of coordinates cannot learn
 _PECLET = 8.0  # above which drift counts
+_DETAIL = 0.05  # of the half-width of a domain, below which a part is small
 # points of a step, of which half are on the boundary unless data are built in, and the most there
 _ROWS = {"quick": (3000, 6000), "best": (4500, 10_000)}
 _ROWS_ON_CPU = {"quick": (1200, 1200), "best": (1500, 2500)}
@@ -154,9 +163,8 @@ def settings_for(preset: str, problem: Problem) -> Settings:
         found = found.changed({"network.hard": True})
     elif not smooth:
         found = found.changed({"points.time_power": 1.0})
-    if (
-        found.points.time_power or smoothing(problem) is not None
-    ):  # their late steps are all averaged
+    rough = found.points.time_power or smoothing(problem) is not None
+    if rough:  # their late steps are all averaged
         found = found.changed({"training.late_momentum": 0.0})
     fast = not smoothed and half_waves_at_end(problem) > _HALF_WAVES
     if (problem.dim > FEW_DIMENSIONS or fast) and preset != "paper" and smooth:
@@ -164,11 +172,12 @@ def settings_for(preset: str, problem: Problem) -> Settings:
     if preset in _DRIVEN_HOW and problem.jumps is not None:
         return _jumping(found, problem)
     if problem.dim <= FEW_DIMENSIONS or preset not in _DRIVEN_HOW:
-        return found
+        late = preset == "best" and not rough and not current().on_cpu
+        return found.changed(_LATE_MOMENTUM) if late else found
     hard = smooth if _free(problem) else smoothed or _fits_hard(problem)
     # with all data built in there is nothing left to ask where they are given
     whole = hard and all(problem.absorbing()) and (problem.terminal is None or _free(problem))
-    if peclet_number(problem) > _PECLET:
+    if peclet_number(problem) > _PECLET or _has_small_parts(problem):
         found = _driven(preset, found, problem)
     else:
         found = _diffusive(preset, found, problem, soft=not whole)
@@ -230,6 +239,14 @@ def _diffusive(preset: str, found: Settings, problem: Problem, *, soft: bool) ->
     return found.changed({"points.n_collocation": rows // 2, "points.n_boundary": on})
 
 
+def _has_small_parts(problem: Problem) -> bool:
+    """Whether solutions change next to a part over lengths that are small beside the domain.
+
+    Residuals are large there and nowhere else, so that a network that misses the part pleases them.
+    """
+    return problem.domain.detail() < _DETAIL * _reach(problem)
+
+
 def peclet_number(problem: Problem) -> float:
     """Drift over diffusion, for a way from the middle to the wall: means over the domain.
 
@@ -239,9 +256,13 @@ def peclet_number(problem: Problem) -> float:
     with precision("float64"):
         points = sample_interior(problem, 256, measure=Uniform(), key=(Stream(0) / "peclet").key)
         drift, spread = (np.asarray(a) for a in _strengths(problem, points))
+    return float(np.mean(drift) * _reach(problem) / max(np.mean(spread), 1e-300))
+
+
+def _reach(problem: Problem) -> float:
+    """Half the smallest width of the domain."""
     lower, upper = problem.domain.bounding_box()
-    reach = 0.5 * float(np.min(np.asarray(upper) - np.asarray(lower)))
-    return float(np.mean(drift) * reach / max(np.mean(spread), 1e-300))
+    return 0.5 * float(np.min(np.asarray(upper) - np.asarray(lower)))
 
 
 @eqx.filter_jit
