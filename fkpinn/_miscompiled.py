@@ -6,6 +6,7 @@ import os
 
 _RELEASE = "0.10.2"  # of jaxlib; 0.10.0, 0.10.1, 0.11 and 0.12 are not affected
 _SWITCH = "--xla_cpu_experimental_ynn_fusion_type"
+_OFF = f"{_SWITCH}=-LIBRARY_FUSION_TYPE_REDUCE"  # others, products for example, stay
 _ROWS, _COORDS, _UNITS = 1024, 10, 24  # small enough to be quick, large enough to go wrong
 
 
@@ -17,7 +18,7 @@ def avoid_wrong_sums() -> None:
     """
     flags = os.environ.get("XLA_FLAGS", "")
     if _SWITCH not in flags and _is_affected():
-        os.environ["XLA_FLAGS"] = f"{flags} {_SWITCH}=".lstrip()
+        os.environ["XLA_FLAGS"] = f"{flags} {_OFF}".lstrip()
 
 
 @functools.cache
@@ -27,7 +28,7 @@ def refuse_wrong_sums() -> None:
         raise ImportError(
             f"jaxlib {_RELEASE} returns wrong numbers on CPUs, and it had started before fkpinn "
             f"could switch off the part that is broken. Import fkpinn before anything is computed "
-            f"with jax, set the environment variable XLA_FLAGS to `{_SWITCH}=`, or install another "
+            f"with jax, set the environment variable XLA_FLAGS to `{_OFF}`, or install another "
             f"release: pip install 'jax!={_RELEASE}'."
         )
 
