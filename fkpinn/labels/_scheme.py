@@ -150,10 +150,13 @@ def step_size(problem: Problem, points: Float[Array, "n z"], reach: float = _REA
     distance to the wall does not, is replaced by that of a square of the same width; if there are
     small holes, the size is at most twenty times their detail (`AbstractDomain.detail`), or paths
     would jump over them. In hundreds of dimensions the exit time from a ball decreases with the
-    dimension, and so do the steps.
+    dimension, and so do the steps. Where there is no wall, in four and more dimensions, only
+    coefficients need short steps, and these are as long as those far from walls.
     """
     size = _size(problem)
     length = min(reach * min(size, _DETAILS * problem.domain.detail()), _way(problem, _TO_EXIT))
+    if problem.dim > FEW_DIMENSIONS and not list(problem.conditions()):
+        length = max(reach, _FAR) * size
     step = _time_over(problem, points, length)
     return step if problem.horizon is None else min(step, problem.horizon / 100)
 

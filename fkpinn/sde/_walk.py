@@ -598,8 +598,11 @@ def _advance(how: _How, queue: _Queue, state: _State, rounds: Int[Array, ""]) ->
     if how.kernel and not _reads_between(how):
         lanes = _launch(how, queue.seed, lanes, rounds)
     else:
-        one = lambda _, lanes: _round(how, queue.seed, lanes)
-        lanes = jax.lax.fori_loop(0, rounds, one, lanes)
+        _, lanes = jax.lax.while_loop(
+            lambda now: (now[0] < rounds) & (jnp.max(now[1].running) > 0),
+            lambda now: (now[0] + 1, _round(how, queue.seed, now[1])),
+            (jnp.int32(0), lanes),
+        )
     state = state._replace(lanes=_joined(lanes) if how.apart else lanes)
     return _harvest(how, queue, state)
 

@@ -256,6 +256,21 @@ def test_steps_and_walks_follow_the_smallest_hole():
     assert choose_scheme(plain).walk == Spheres()
 
 
+def test_steps_are_long_where_there_is_no_wall():
+    """In four and more dimensions; they are those of a horizon, or cover a fiftieth of the size."""
+    point = lambda dim: jnp.zeros((1, dim + 1))
+    where = lambda dim: fk.problem.InBox([-1.0] * dim, [1.0] * dim)
+    space = lambda dim, sigma: fk.Problem(
+        fk.Space(dim), diffusion=sigma, horizon=1.0, terminal=0.0, measure=where(dim), check=False
+    )
+    assert step_size(space(10, 0.01), point(10)) == pytest.approx(0.01)
+    fast = space(10, 5.0)
+    size = fast.domain.diameter() / 5**0.5
+    assert step_size(fast, point(10)) == pytest.approx((0.02 * size / 5.0) ** 2)
+    slow = space(2, 5.0)
+    assert step_size(slow, point(2)) == pytest.approx((0.005 * slow.domain.diameter() / 5.0) ** 2)
+
+
 def test_steps_become_shorter_as_paths_leave_sooner():
     """From the center of a ball they leave after 1 / d, with so many steps in any dimension."""
     heun = SCHEMES["heun"]
