@@ -67,6 +67,7 @@ BARS = {
         "ou-exit-10d": Bar(1e-2, 360),
         "double-well-committor-10d": Bar(1e-2, 360),
         "laplace-10d": Bar(1e-3, 360),
+        "exit-box-10d": Bar(1e-2, 360),
         "bratu": Bar(1e-4, 300),
         "allen-cahn-2d": Bar(1e-3, 300),
         "uncertain-volatility": Bar(1e-3, 300),

@@ -8,11 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .._compute import precision, quickly_compiled
+from .._compute import FEW_DIMENSIONS, precision, quickly_compiled
 from .._field import AbstractField
 from .._streams import Stream
 from .._types import Points
-from ..nn import MLP, EndData, HardDirichlet, HardTerminal, Input, Size, SquaredDistance
+from ..domain import Box
+from ..nn import (
+    MLP,
+    EndData,
+    ExitTime,
+    HardDirichlet,
+    HardTerminal,
+    Input,
+    Size,
+    SquaredDistance,
+)
 from ..problem import AbstractCondition, Coefficient, Problem, Stable
 from ..sampling import sample_interior
 from ._end import smoothed_end
@@ -60,8 +70,9 @@ def harden(problem: Problem, network: AbstractField) -> AbstractField:
 def input_functions(problem: Problem) -> list[Callable[..., Any]]:
     """What a network may read beside the coordinates, which it would take long to make of them.
 
-    The data at the end of time, and squares of distances to the centers of balls. Not data on
-    walls: what these are inside is an accident of how they were written.
+    The data at the end of time, squares of distances to the centers of balls, and in many
+    dimensions mean times to leave boxes. Not data on walls: what these are inside is an accident of
+    how they were written.
     """
     found: list[Callable[..., Any]] = []
     if problem.terminal is not None and problem.terminal.function is not None:
@@ -69,7 +80,39 @@ def input_functions(problem: Problem) -> list[Callable[..., Any]]:
     centers = problem.domain.centers()
     if len(centers) <= _MOST_CENTERS:
         found += [SquaredDistance(center, problem.layout) for center in centers]
-    return found
+    return found + list(exit_times(problem))
+
+
+def exit_times(problem: Problem) -> tuple[ExitTime, ...]:
+    """Of boxes on whose walls, of several axes, numbers are given, in more than a few dimensions.
+
+    Where functions are given on walls, solutions need not change towards all of these.
+    """
+    if problem.dim <= FEW_DIMENSIONS:
+        return ()
+    given = (_exit_time(problem, box) for box in problem.domain.boxes())
+    return tuple(time for time in given if time is not None)
+
+
+def _exit_time(problem: Problem, box: Box) -> ExitTime | None:
+    """None where fewer than two axes have walls that end paths, or data there are functions."""
+    ends = [problem.boundary[box.parts[k]].absorbs for k in box.face_parts]
+    walls = {box.parts[k] for k, end in zip(box.face_parts, ends, strict=True) if end}
+    if any(callable(_datum(problem.boundary[part])) for part in walls):
+        return None
+    (lower, upper), axes, middles, halves = box.bounding_box(), [], [], []
+    for axis, (low, high) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
+        if not (low or high):
+            continue
+        # paths turn back at a wall that does not end them, as in the middle of twice the interval
+        a = float(lower[axis] if low else 2 * lower[axis] - upper[axis])
+        b = float(upper[axis] if high else 2 * upper[axis] - lower[axis])
+        axes.append(axis)
+        middles.append(0.5 * (a + b))
+        halves.append(0.5 * (b - a))
+    if len(axes) < 2:
+        return None
+    return ExitTime(tuple(axes), tuple(middles), tuple(halves), problem.layout)
 
 
 def data_inputs(problem: Problem) -> tuple[Input, ...]:

@@ -15,7 +15,7 @@ from ..domain import Ball, Box
 from ..problem import Coefficient, Problem, Stable, Uniform, smoothing
 from ..sampling import sample_interior
 from ._end import half_waves_at_end, kinks_at_end, smoothed_end
-from ._network import input_functions
+from ._network import exit_times, input_functions
 from ._settings import Settings, close_matches
 
 ALIKE = {"training.early_points": 1.0, "training.late_momentum": 0.0}  # steps, early and late
@@ -175,6 +175,7 @@ def settings_for(preset: str, problem: Problem) -> Settings:
         late = preset == "best" and not rough and not current().on_cpu
         return found.changed(_LATE_MOMENTUM) if late else found
     hard = smooth if _free(problem) else smoothed or _fits_hard(problem)
+    hard = hard and not exit_times(problem)  # residuals of a factor are large next to edges
     # with all data built in there is nothing left to ask where they are given
     whole = hard and all(problem.absorbing()) and (problem.terminal is None or _free(problem))
     if peclet_number(problem) > _PECLET or _has_small_parts(problem):

@@ -21,8 +21,9 @@ class NetworkSettings:
         hard: build the Dirichlet data into the network, so that it satisfies them exactly; if there
             are none, or if terminal data have kinks that can be smoothed as the diffusion does,
             build in the terminal (or initial) data instead.
-        data_inputs: additional inputs besides the coordinates: terminal (or initial) data and
-            squared distances to the centers of balls; used by the presets in high dimension.
+        data_inputs: additional inputs besides the coordinates: terminal (or initial) data, squared
+            distances to the centers of balls, mean times to leave boxes; used by the presets in
+            high dimension.
         scaled: multiply the output by the typical size of the labels.
     """
 

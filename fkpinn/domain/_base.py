@@ -121,6 +121,10 @@ class AbstractDomain(eqx.Module):
         """Those of the balls the set is made of, each once."""
         return ()
 
+    def boxes(self) -> tuple[Any, ...]:
+        """The boxes the set lies in whose faces may bound it, each once; none that moves."""
+        return ()
+
     @abc.abstractmethod
     def enclosing_ball(self) -> tuple[Any, Size]:
         """Center and radius of a ball that contains the set."""

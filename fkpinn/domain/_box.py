@@ -130,6 +130,10 @@ class Box(AbstractDomain):
         named = [k for k, part in enumerate(self.face_parts) if self.parts[part] in parts]
         return both(faces[np.array(named)])
 
+    def boxes(self) -> "tuple[Box, ...]":
+        """Itself."""
+        return () if self.moves else (self,)
+
     def bounding_box(self) -> Window:
         """The box itself."""
         return self.arrays.asarray(bare(self.lower)), self.arrays.asarray(bare(self.upper))

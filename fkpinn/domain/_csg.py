@@ -363,6 +363,10 @@ class Intersection(_AbstractPair):
     def _flips(self) -> tuple[float, float, float]:
         return 1.0, 1.0, 1.0
 
+    def boxes(self) -> tuple[Any, ...]:
+        """Of both."""
+        return tuple(dict.fromkeys(self.first.boxes() + self.second.boxes()))
+
     def bounding_box(self) -> Window:
         """Overlap of both boxes."""
         return _overlap(self.first, self.second)
@@ -414,6 +418,15 @@ class Difference(_AbstractPair):
 
     def _flips(self) -> tuple[float, float, float]:
         return 1.0, -1.0, 1.0
+
+    def centers(self) -> tuple[tuple[float, ...], ...]:
+        """Of the balls of both, and of boxes that are cut out."""
+        cut_out = [np.mean(box.bounding_box(), axis=0).tolist() for box in self.second.boxes()]
+        return tuple(dict.fromkeys(super().centers() + tuple(map(tuple, cut_out))))
+
+    def boxes(self) -> tuple[Any, ...]:
+        """Of the first set."""
+        return self.first.boxes()
 
     def bounding_box(self) -> Window:
         """Box of the first set."""

@@ -2,6 +2,7 @@
 
 from .._field import AbstractField as AbstractField
 from ._data import EndData as EndData
+from ._data import ExitTime as ExitTime
 from ._data import SquaredDistance as SquaredDistance
 from ._family import AtValues as AtValues
 from ._hard import AbstractHard as AbstractHard

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._types import Scalar, SpaceTimePoint
-from ..problem import Layout
+from ..problem import Layout, box_exit_time
 
 
 class EndData:
@@ -69,3 +69,27 @@ class SquaredDistance(NamedTuple):
         """Value at one point."""
         x = self.layout.space(z)
         return jnp.sum((x - jnp.asarray(np.asarray(self.center), x.dtype)) ** 2)
+
+
+class ExitTime(NamedTuple):
+    """The mean time in which a Brownian motion leaves a box, up to a few percent.
+
+    Solutions in boxes of many dimensions vanish on all faces, which no sum of functions of few
+    coordinates does; a network would take long to make such a function of the coordinates.
+
+    Args:
+        axes: those whose walls end paths.
+        center: middle between these walls.
+        half_width: half of their distance.
+        layout: of the points.
+    """
+
+    axes: tuple[int, ...]
+    center: tuple[float, ...]
+    half_width: tuple[float, ...]
+    layout: Layout
+
+    def __call__(self, z: SpaceTimePoint) -> Scalar:
+        """Value at one point."""
+        x = self.layout.space(z)[np.asarray(self.axes)]
+        return box_exit_time(x, np.asarray(self.center), np.asarray(self.half_width))

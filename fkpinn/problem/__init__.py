@@ -20,6 +20,7 @@ from ._control import uncertain_volatility as uncertain_volatility
 from ._describe import describe as describe
 from ._dynamics import AbstractDynamics as AbstractDynamics
 from ._dynamics import Dynamics as Dynamics
+from ._exit_time import box_exit_time as box_exit_time
 from ._jumps import AbstractJumpLaw as AbstractJumpLaw
 from ._jumps import AbstractJumps as AbstractJumps
 from ._jumps import CompoundPoisson as CompoundPoisson

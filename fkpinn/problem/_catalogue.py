@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from .._types import Point, Scalar, ScalarField
 from ..domain import Ball, Box, Polygon, RegularPolygon
 from ._boundary import Neumann, Robin
-from ._high_dimension import double_well_committor, ou_exit, two_body
+from ._high_dimension import double_well_committor, exit_box, ou_exit, two_body
 from ._levy import fractional_composite, jump_exit, merton_call, stable_exit
 from ._manufactured import as_field, manufactured
 from ._nonlinear import (
@@ -255,6 +255,7 @@ _BUILDERS: dict[str, Callable[[], Entry]] = {
     "robin": _robin,
     "exit-ball-3d": lambda: _exit_ball(3),
     "exit-ball-10d": lambda: _exit_ball(10),
+    "exit-box-10d": lambda: Entry(*exit_box(10)),
     "ornstein-uhlenbeck": _ornstein_uhlenbeck,
     "ou-exit-10d": lambda: Entry(*ou_exit(10, 8.0)),
     "ou-exit-50d": lambda: Entry(*ou_exit(50, 20.0)),

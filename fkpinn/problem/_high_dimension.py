@@ -11,6 +11,7 @@ import numpy as np
 from .._streams import fold
 from .._types import Point, Scalar, ScalarField
 from ..domain import Ball, Box
+from ._exit_time import box_exit_time
 from ._measure import Radial, Sampler
 from ._problem import Problem
 from ._recipes import committor, mean_exit_time, poisson
@@ -45,6 +46,18 @@ def _exit_times(dim: int, beta: float, radius: float) -> np.ndarray:
         inner = np.exp((dim - 1) * np.log(t) + 0.5 * beta * rows**2 * (1.0 - t**2))
         slope[at : at + 1000] = -beta * rows[:, 0] * (inner @ weight)
     return _integrated(slope, r[1] - r[0], from_the_right=True)
+
+
+def exit_box(dim: int) -> tuple[Problem, ScalarField]:
+    r"""Mean exit time of a Brownian motion from the cube $(-1, 1)^d$; points uniform.
+
+    $\tfrac12\int_0^\infty \prod_i S(x_i, t)\,dt$, with the chance $S$ that one coordinate with
+    generator $\tfrac12\partial^2$ has not left the interval.
+    """
+    problem = mean_exit_time(Box([-1.0] * dim, [1.0] * dim), beta=1.0, name=f"exit-box-{dim}d")
+    middle, half = np.zeros(dim), np.ones(dim)
+    how = {"ratio": 1.2, "shortest": 1e-7, "left": 1e-12}
+    return problem, lambda x: 0.5 * box_exit_time(x, middle, half, **how)
 
 
 def double_well_committor(beta: float, dim: int = 10) -> tuple[Problem, ScalarField]:

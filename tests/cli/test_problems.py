@@ -10,7 +10,7 @@ from fkpinn.cli._problem_argument import find_problem
 NAMES = [
     *("poisson", "schrodinger", "met", "committor", "heat2d-ms", "poisson-5d", "laplace-10d"),
     *("poisson-50d", "poisson-100d", "variable-diffusion", "robin", "exit-ball-3d"),
-    *("exit-ball-10d", "ornstein-uhlenbeck", "ou-exit-10d", "ou-exit-50d"),
+    *("exit-ball-10d", "exit-box-10d", "ornstein-uhlenbeck", "ou-exit-10d", "ou-exit-50d"),
     *("double-well-committor-10d", "two-body-100d", "two-body-1000d", "bratu"),
     *("allen-cahn-2d", "allen-cahn-20d", "allen-cahn-100d", "sine-gordon-10d", "sine-gordon-100d"),
     *("semilinear-heat-10d", "semilinear-heat-100d", "hjb-lq-20d", "hjb-lq-100d"),
