@@ -149,6 +149,7 @@ _DIFFUSIVE_ON_CPU = {
 _HALF_WAVES = 8.0  # of initial data across the domain, which a network of coordinates cannot learn
 _PECLET = 8.0  # above which drift counts
 _DETAIL = 0.05  # of the half-width of a domain, below which a part is small
+_MET = 1e-3  # of the paths that start anywhere, below which it does not matter
 # points of a step, of which half are on the boundary unless data are built in, and the most there
 _ROWS = {"quick": (3000, 6000), "best": (4500, 10_000)}
 _ROWS_ON_CPU = {"quick": (1200, 1200), "best": (1500, 2500)}
@@ -244,8 +245,14 @@ def _has_small_parts(problem: Problem) -> bool:
     """Whether solutions change next to a part over lengths that are small beside the domain.
 
     Residuals are large there and nowhere else, so that a network that misses the part pleases them.
+    A part that hardly a path meets counts only if the answer is wanted elsewhere than everywhere:
+    of the paths that start anywhere, about that power of its relative size meet it. Details are so
+    much shorter in many dimensions.
     """
-    return problem.domain.detail() < _DETAIL * _reach(problem)
+    share = problem.domain.detail() / _reach(problem)
+    everywhere = isinstance(problem.measure, Uniform)
+    meet = (0.5 * problem.dim * share) ** (problem.dim - 2)
+    return share < _DETAIL and not (everywhere and meet < _MET)
 
 
 def peclet_number(problem: Problem) -> float:
