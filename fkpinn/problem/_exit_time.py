@@ -96,7 +96,7 @@ def _times(n: int, ratio: float, shortest: float, left: float) -> np.ndarray:
 
 
 def _stays(y: Float[Array, "1 n"], times: np.ndarray) -> tuple[Float[Array, "t n"], ...]:
-    """Chances that a Brownian motion from `y` has not left (-1, 1) on each axis, and derivatives."""
+    """Chances that a Brownian motion from `y` has not left (-1, 1) on an axis, and derivatives."""
     late = np.max(times, axis=1) >= _SWITCH  # the first rows
     n_late = int(np.sum(late))
     parts = [_by_images(y, np.minimum(times, _SWITCH))]
@@ -111,9 +111,9 @@ def _stays(y: Float[Array, "1 n"], times: np.ndarray) -> tuple[Float[Array, "t n
 
 
 def _by_images(y: Float[Array, "1 n"], times: np.ndarray) -> tuple[Float[Array, "t n"], ...]:
-    """For short times: walls on both sides, and, in the first rows, the image of each in the other."""
-    walls = _errors(y, times, 1.0, -1.0)
-    walls = 1.0 + walls[0], *walls[1:]
+    """For short times: both walls, and in the first rows the image of each in the other."""
+    value, *slopes = _errors(y, times, 1.0, -1.0)
+    walls = (1.0 + value, *slopes)
     n_far = int(np.sum(np.max(times, axis=1) >= _ALONE))
     if n_far == 0:
         return walls

@@ -9,6 +9,7 @@ import fkpinn as fk
 from fkpinn._compute import precision
 from fkpinn._solve import settings_for
 from fkpinn._solve._network import data_inputs, exit_times
+from fkpinn._solve._presets import _has_small_parts
 from fkpinn.nn import ExitTime
 from fkpinn.problem import Layout, box_exit_time, residual
 
@@ -66,6 +67,20 @@ def test_zero_on_faces_and_smooth_in_many_dimensions(dim, x64):
     np.testing.assert_allclose(jax.vmap(u)(x), fine, rtol=0.05)
 
 
+def test_slopes_and_curvature_are_those_of_differences(x64):
+    half = np.array([1.0, 0.5, 2.0, 0.8])
+    u = lambda x: box_exit_time(x, np.zeros(4), half)
+    x, v = jnp.asarray(0.8 * half * _points(4, 6)), jnp.array([0.3, -1.0, 0.5, 0.7])
+    along = lambda y, h: jax.vmap(u)(y + h * v[None])
+    slope = jax.vmap(lambda y: jax.jvp(u, (y,), (v,))[1])
+    bend = jax.vmap(lambda y: jax.jvp(lambda z: jax.jvp(u, (z,), (v,))[1], (y,), (v,))[1])
+    h = 1e-4
+    np.testing.assert_allclose(slope(x), (along(x, h) - along(x, -h)) / (2 * h), rtol=1e-5)
+    second = (along(x, h) - 2.0 * along(x, 0.0) + along(x, -h)) / h**2
+    np.testing.assert_allclose(bend(x), second, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(jax.vmap(jax.grad(u))(x) @ v, slope(x), rtol=1e-12)
+
+
 def test_the_solution_of_the_catalogue_satisfies_its_equation(x64):
     problem, exact = fk.catalogue("exit-box-10d")
     x = jnp.asarray(0.9 * _points(10, 5))
@@ -95,6 +110,15 @@ def test_who_reads_them():
     assert exit_times(square) == ()
     tube = fk.catalogue("double-well-committor-10d").problem  # walls of one axis end paths
     assert exit_times(tube) == () and settings_for("quick", tube).network.hard
+
+
+def test_a_small_part_counts_where_paths_meet_it_or_the_answer_is_wanted_there():
+    cube = lambda dim, half, name: fk.Box([-half] * dim, [half] * dim, name=name)
+    pierced = lambda dim: fk.Problem(cube(dim, 1.0, "outer") - cube(dim, 0.04, "hole"), source=1.0)
+    near = fk.problem.InBox([-0.06] * 10, [0.06] * 10)
+    assert _has_small_parts(pierced(4))
+    assert not _has_small_parts(pierced(10))
+    assert _has_small_parts(pierced(10).with_measure(near))
 
 
 def test_equal_ones_are_one():
