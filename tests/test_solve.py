@@ -537,18 +537,24 @@ def test_presets_look_at_what_moves_paths():
     # data that are functions are known on the boundary only
     assert not laplace.network.hard and laplace.training.momentum > 0
     assert laplace.points.visited == 0 and not laplace.labels.likely
-    cube = fk.Box([0.0] * 60, [1.0] * 60)
+    cube, ball = fk.Box([0.0] * 60, [1.0] * 60), fk.Ball([0.0] * 60, 1.0)
     with using(Compute("gpu", 1, None, 1 << 20)):
-        soft, hard = (
-            settings_for("best", fk.Problem(cube, source=1.0, boundary=data, check=False))
-            for data in (lambda x: x[0], 2.0)
+        soft, level, hard = (
+            settings_for("best", fk.Problem(domain, source=1.0, boundary=data, check=False))
+            for domain, data in ((cube, lambda x: x[0]), (cube, 2.0), (ball, 2.0))
         )
     assert (soft.points.n_collocation, soft.points.n_boundary) == (2250, 3600)
+    assert not soft.network.data_inputs and not soft.network.hard
+    # where walls of many axes meet, a factor that vanishes on them would not do
+    assert level.network.data_inputs and not level.network.hard
     assert hard.network.hard and hard.points.n_collocation == 4500
-    assert not hard.network.data_inputs
     ball = fk.Ball([0.0] * 30, 1.0)
     holes = (ball - fk.Ball([0.0] * 30, radius, name="hole") for radius in (0.1, 0.9))
-    small, large = (settings_for("quick", fk.Problem(hole, check=False)) for hole in holes)
+    near = fk.problem.Radial([0.0] * 30, 0.12), fk.Uniform()
+    small, large = (
+        settings_for("quick", fk.Problem(hole, measure=measure, check=False))
+        for hole, measure in zip(holes, near, strict=True)
+    )
     assert small.labels.likely and small.points.visited == 0.5
     assert not large.labels.likely and large.points.visited == 0.0
 
